@@ -27,6 +27,15 @@
 #define V8_FROM                       struct walk
 #define V8_READ(from, to, n, address) RUNTIME_READ(to, n, address)
 #include "bpf/v8_step.h"
+#define PERL_HANDLE __u32
+#define PERL_PART   __attribute__((noinline)) int
+#define PERL_OPEN(slot)                                                                     \
+    struct scratch *s = scratch_of(slot);                                                   \
+    if (!s)                                                                                 \
+        return -1;                                                                          \
+    __attribute__((unused)) struct perl_walk *w = (struct perl_walk *)s->walk.runtime.word; \
+    __attribute__((unused)) const struct perl_place *p = (const struct perl_place *)s->walk.runtime.place.word
+#include "bpf/perl_step.h"
 #include "bpf/hotspot.h"
 #include "bpf/php_step.h"
 
@@ -225,6 +234,31 @@ static __always_inline int ruby_step(struct scratch *s, __u64 address)
     if (!s->walk.runtime.inside && s->walk.here.runtime == RUNTIME_GENERATED)
         return ruby_leave(s->walk.slot);
     return ruby_frame(s->walk.slot, address);
+}
+
+__attribute__((noinline)) int perl_frame(__u32 slot, __u64 address)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return STEP_NATIVE;
+    struct runtime_walk *r = &s->walk.runtime;
+    struct perl_walk *w = (struct perl_walk *)r->word;
+    __u64 sp = s->walk.at.sp;
+    _Static_assert(sizeof *w <= sizeof r->word, "fits");
+    if (r->is_ahead) {
+        address = ((const struct perl_place *)r->place.word)->start[0];
+        sp = 0;
+    }
+    int did = perl_walk_on(slot, address, sp);
+    r->inside = w->is_inside ? RUNTIME_PERL : 0;
+    if (w->word.kind == SAMPLE_FRAME_WORD)
+        tell_word(s, w->word);
+    return did;
+}
+
+static __always_inline int perl_step(struct scratch *s, __u64 address)
+{
+    return perl_frame(s->walk.slot, address);
 }
 
 static __always_inline int hotspot_step(struct scratch *s, __u64 address)

@@ -16,6 +16,7 @@
     ROW(HOTSPOT, hotspot) \
     ROW(PHP, php)         \
     ROW(RUBY, ruby)       \
+    ROW(PERL, perl)       \
     ROW(GO, go)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,

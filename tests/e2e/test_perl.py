@@ -1,0 +1,157 @@
+"""Perl programs whose stacks are known (tests/runtimes/chains.pl), seen by profsend: attached to while they run, and begun while it
+samples. PG_PERLS names other Perls (as "PATH:…", with what they need in PERL5LIB), which --soak tries.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
+from programs import ROOT, Process, running, wait_for
+
+PROGRAM = ROOT / "tests/runtimes/chains.pl"
+OWN = shutil.which("perl")
+LATE = 0.999  # of the samples of a program that runs already are exact, complete and named
+FIRST = 1.0  # seconds within which its place must be known, on a machine that eight others use
+AFTER = 0.99  # of one that begins
+
+# Each chain of subroutines there can be from `work` on, root first, without main::; what is a prefix of one can be seen, too.
+CHAINS = [
+    ["objects", "Worker::new", "Base::new", "spin"],
+    ["objects", "Worker::new", "spin"],
+    ["objects", "Worker::method"] + ["recurse"] * 9 + ["spin"],
+    ["objects", "Base::AUTOLOAD", "spin"],
+    ["objects", "Base::__ANON__", "spin"],
+    ["objects", "Base::text", "spin"],
+    ["objects", "Base::DESTROY", "spin"],
+    ["Base::DESTROY", "spin"],  # of a local variable: its subroutine has been left
+    ["sorted", "compare", "spin"],
+    ["sorted_block", "spin"],
+    ["sorted_last", "ordered", "spin"],
+    ["listed", "__ANON__", "spin"],
+    ["listed", "__ANON__", "deep", "__ANON__"] + ["recurse"] * 3 + ["spin"],
+    ["tied_one", "Tied::TIESCALAR"],
+    ["tied_one", "Tied::FETCH", "spin"],
+    ["tied_one", "Tied::STORE", "(eval)", "spin"],
+    ["tied_one", "Tied::STORE", "spin"],
+    ["catching", "(eval)", "raising", "spin"],
+    ["catching", "spin"],
+    ["evaluated", "(eval)", "spin"],
+    ["mapped", "spin"],
+    ["closures", "__ANON__", "spin"],
+    ["pattern", "spin"],
+    ["caught", "(eval)", "raising", "spin"],
+    ["caught", "spin"],
+    ["replaced", "spin"],
+    ["required", "__ANON__"],
+    ["required", "require", "spin"],
+    ["written", "NULL", "spin"],
+    ["Größe", "spin"],
+    ["名前", "spin"],
+]
+POSSIBLE = {tuple(["work", *chain][:n]) for chain in CHAINS for n in range(len(chain) + 2)}
+
+
+def versions():
+    """The Perl here; and PG_PERLS'."""
+    others = [path for path in os.environ.get("PG_PERLS", "").split(":") if path]
+    return [pytest.param(OWN, id="own"), *(pytest.param(path, id=path, marks=pytest.mark.soak) for path in others)]
+
+
+def start(perl, *arguments):
+    return Process([perl or pytest.skip("no Perl here"), PROGRAM, *arguments])
+
+
+def is_exact(names):
+    names = tuple(name.removeprefix("main::") for name in names)
+    return names[:1] == ("<main>",) and (names[1:] in ((), ("run",)) or (names[1] == "run" and names[2:] in POSSIBLE))
+
+
+def judge(stacks):
+    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
+    odd = []
+    hits = exact = complete = named = 0
+    for stack, n in stacks.items():
+        if stack.first:
+            continue
+        names = tuple(name for name, kind in zip(stack.names, stack.kinds) if kind == "perl")[::-1]
+        hits += n
+        is_named = not any(name.startswith("0x") or name == "__ANON__" for name in names)
+        good = is_exact(names)
+        exact += n * good
+        complete += n * (stack.incomplete is None)
+        named += n * is_named
+        if not (good and stack.incomplete is None and is_named):
+            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
+    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+
+
+def span(name, lines):
+    """The lines of a subroutine of the program."""
+    short = re.split("::", name)[-1]
+    for first, line in enumerate(lines, 1):
+        if found := re.match(rf"( *)sub {re.escape(short)} ", line):
+            last = first if line.endswith("}") else next(n for n in range(first, len(lines) + 1) if lines[n - 1] == found[1] + "}")
+            return range(first, last + 1)
+    return None
+
+
+@pytest.mark.parametrize("perl", versions())
+def test_a_program_that_runs_is_seen_exactly(perl):
+    program = start(perl, "60")
+    with Receiver(first=FIRST) as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(n for s, n in receiver.of(program.pid).items() if not s.first) >= 1500, "samples")
+            assert sender.stop() == 0, sender.log()
+        hits, exact, complete, named, odd = judge(receiver.of(program.pid))
+    text = f"{perl}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert not receiver.errors, receiver.errors[0]
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
+    lines = PROGRAM.read_text().splitlines()
+    for (name, kind), places in receiver.places.items():
+        # Where it begins it may still be where it is called; what is anonymous is in many places.
+        if kind == "perl" and name.startswith("main::") and name != "main::__ANON__" and (of := span(name, lines)):
+            assert all((file, line) == ("", 0) or (file == str(PROGRAM) and (line in of or name[6:] in lines[line - 1]))
+                       for file, line in places), (name, places)
+    assert len(receiver.places["main::spin", "perl"]) >= 3  # lines, not subroutines
+    version = subprocess.run([perl, "-e", "printf '%vd', $^V"], capture_output=True, text=True, check=True)
+    said = receiver.resources[program.pid]
+    assert (said["process.runtime.name"], said["process.runtime.version"]) == ("perl", version.stdout)
+    # A call from C stands where the machine has it, and so does an eval in one.
+    of_sort = {n: hits for n, hits in ((s.names, hits) for s, hits in receiver.of(program.pid).items() if not s.first) if "main::raising" in n and "main::caught" in n}
+    woven = sum(hits for names, hits in of_sort.items() if "Perl_pp_sort" in names[names.index("main::raising"):names.index("main::caught")])
+    assert of_sort and woven >= nearly_all(AFTER, sum(of_sort.values())), of_sort
+
+
+@pytest.mark.parametrize("perl", versions())
+def test_a_program_that_begins_is_seen_exactly(perl):
+    with Receiver() as receiver:
+        sender = profsend(receiver, "--include", f"executable={pathlib.Path(perl or pytest.skip('no Perl here')).resolve().name}")
+        with running(sender):
+            started(sender)
+            program = start(perl, "2")
+            with running(program):
+                assert program.wait() == 0
+            assert sender.stop() == 0, sender.log()
+        stacks = receiver.of(program.pid)
+    # Until `run` has begun it is Perl that begins, and after it that it ends.
+    at_work = {s: n for s, n in stacks.items() if "main::run" in s.names}
+    hits, exact, complete, named, odd = judge(at_work)
+    text = f"{hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert hits > 0.8 * sum(stacks.values()), text
+    assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
+
+
+def test_one_that_lies_harms_nobody(tmp_path):
+    lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "perl_liar.c", lambda: start(OWN, "60"), FIRST,
+                                 lambda *both: min(sum(stacks.values()) for stacks in both) >= 150)
+    hits, exact, complete, named, odd = judge(stacks)
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), odd[:3]
+    assert any("perl" in stack.kinds for stack in lies)
