@@ -310,14 +310,14 @@ static int compare_labels(const void *a, const void *b, void *context)
     return order ? order : x < y ? -1 : 1;
 }
 
-static bool have_one_unit(const struct from_pprof *c, uint32_t from, uint32_t to)
+static bool have_one_unit(struct from_pprof *c, uint32_t from, uint32_t to)
 {
     uint32_t unit = UINT32_MAX;
     for (uint32_t i = from; i < to; i++) {
         const struct pprof_label *l = &c->pprof.labels.p[c->order.p[i]];
         if (l->text)
             continue;
-        if (unit != UINT32_MAX && unit != l->unit)
+        if (unit != UINT32_MAX && unit != l->unit && !bytes_eq(text_of(c, unit), text_of(c, l->unit)))
             return false;
         unit = l->unit;
     }
