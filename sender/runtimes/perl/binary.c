@@ -6,17 +6,8 @@
 #include "sender/runtimes/perl/binary.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "proto/base/macros.h"
-#include "sender/symbolize/elf/dynamic.h"
-
-#define SEARCH_MAX     (16u << 20)
-#define SEARCH_AT_ONCE (64u << 10)
-
-static const char says[] = "This is perl 5, version ";
-#define VERSION_MAX 32u /* behind that */
+#include "sender/symbolize/elf/constant.h"
 
 /* The address of what is exported; 0: it is not. */
 static uint64_t address_of(const struct dynamic *d, const char *name, unsigned type)
@@ -49,39 +40,16 @@ bool perl_binary_find(struct perl_binary *ret, const struct source *file)
 }
 
 /* "36, subversion 0": the numbers. */
-static bool read_version(const char *text, uint16_t ret[3])
+static bool read_version(const char *text, void *user)
 {
+    uint16_t *ret = user;
     ret[0] = 5;
     return sscanf(text, "%3hu, subversion %3hu", &ret[1], &ret[2]) == 2;
-}
-
-static bool search(const struct dynamic *d, const Elf64_Phdr *segment, uint16_t ret[3])
-{
-    static const size_t overlap = sizeof says - 1 + VERSION_MAX;
-    autofree char *piece = calloc(1, SEARCH_AT_ONCE + 1);
-    uint64_t end = segment->p_offset + min_of(segment->p_filesz, (uint64_t)SEARCH_MAX);
-    if (!piece || end < segment->p_offset)
-        return false;
-    for (uint64_t at = segment->p_offset; at < end; at += SEARCH_AT_ONCE - overlap) {
-        size_t n = source_read_some(d->source, at, piece, (size_t)min_of(end - at, (uint64_t)SEARCH_AT_ONCE));
-        const char *found = memmem(piece, n, says, sizeof says - 1);
-        piece[n] = 0;
-        if (found && (size_t)(piece + n - found) >= min_of(overlap, (size_t)(end - at)))
-            return read_version(found + sizeof says - 1, ret);
-        if (n <= overlap)
-            break;
-    }
-    return false;
 }
 
 bool perl_binary_version(uint16_t ret[3], const struct source *file)
 {
     struct dynamic d;
-    if (!dynamic_open(&d, file))
-        return false;
-    for (uint32_t i = d.n_program; i-- > 0;)
-        if (d.program[i].p_type == PT_LOAD && !(d.program[i].p_flags & PF_W) &&
-            search(&d, &d.program[i], ret))
-            return true;
-    return false;
+    return dynamic_open(&d, file) &&
+           constant_find(&d, BYTES_LIT("This is perl 5, version "), read_version, ret);
 }

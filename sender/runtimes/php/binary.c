@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The version is in no symbol (before 8.4): it is looked for in what is only read, as the header that PHP
- * sends with every answer (SAPI_PHP_VERSION_HEADER). That lies with the first constants, so the last such
- * segment, as linkers lay them out, is searched first.
+ * sends with every answer (SAPI_PHP_VERSION_HEADER).
  */
 #include "sender/runtimes/php/binary.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/macros.h"
 #include "sender/symbolize/elf/cold.h"
+#include "sender/symbolize/elf/constant.h"
 #include "sender/symbolize/elf/dynamic.h"
 
-#define SEARCH_MAX     (16u << 20)
-#define SEARCH_AT_ONCE (64u << 10)
 /* execute_ex saves registers and makes its frame within these. */
 #define ENTRY_MAX 64u
-
-static const char header[] = "X-Powered-By: PHP/";
-#define VERSION_MAX 16u /* behind that */
 
 bool php_binary_find(struct php_binary *ret, const struct source *file)
 {
@@ -39,45 +32,18 @@ bool php_binary_find(struct php_binary *ret, const struct source *file)
 }
 
 /* "8.2.36": three numbers; what follows (-dev, +deb) is left. */
-static bool read_version(const uint8_t *at, uint16_t ret[3])
+static bool read_version(const char *at, void *user)
 {
+    uint16_t *ret = user;
     for (int i = 0; i < 3; i++) {
         uint32_t n = 0, digits = 0;
         for (; *at >= '0' && *at <= '9' && digits < 4; at++, digits++)
-            n = 10 * n + (*at - '0');
+            n = 10 * n + (uint32_t)(*at - '0');
         if (digits == 0 || (i < 2 && *at++ != '.'))
             return false;
         ret[i] = (uint16_t)n;
     }
     return true;
-}
-
-static bool search(const struct dynamic *d, const Elf64_Phdr *segment, uint16_t ret[3])
-{
-    static const size_t overlap = sizeof header - 1 + VERSION_MAX;
-    autofree uint8_t *piece = calloc(1, SEARCH_AT_ONCE + 1);
-    uint64_t end = segment->p_offset + min_of(segment->p_filesz, (uint64_t)SEARCH_MAX);
-    if (!piece || end < segment->p_offset)
-        return false;
-    for (uint64_t at = segment->p_offset; at < end; at += SEARCH_AT_ONCE - overlap) {
-        size_t n = source_read_some(d->source, at, piece, (size_t)min_of(end - at, (uint64_t)SEARCH_AT_ONCE));
-        const uint8_t *found = memmem(piece, n, header, sizeof header - 1);
-        piece[n] = 0;
-        if (found && (size_t)(piece + n - found) >= min_of(overlap, (size_t)(end - at)))
-            return read_version(found + sizeof header - 1, ret);
-        if (n <= overlap)
-            break;
-    }
-    return false;
-}
-
-static bool find_version(const struct dynamic *d, uint16_t ret[3])
-{
-    for (uint32_t i = d->n_program; i-- > 0;)
-        if (d->program[i].p_type == PT_LOAD && !(d->program[i].p_flags & PF_W) &&
-            search(d, &d->program[i], ret))
-            return true;
-    return false;
 }
 
 /* Whether compiled code is jumped to from execute_ex: zend_vm_kind() is ZEND_VM_KIND_HYBRID, what GCC makes.
@@ -108,7 +74,8 @@ bool php_binary_details(struct php_details *ret, const struct php_binary *b, con
 {
     struct dynamic d;
     *ret = (struct php_details){0};
-    if (!dynamic_open(&d, file) || !find_version(&d, ret->version))
+    if (!dynamic_open(&d, file) ||
+        !constant_find(&d, BYTES_LIT("X-Powered-By: PHP/"), read_version, ret->version))
         return false;
     for (uint32_t i = 0; i < d.n_program; i++) {
         const Elf64_Phdr *p = &d.program[i];
