@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
+from profiles import Receiver, are_named, beside_a_liar, busy, judged, names_of, nearly_all, profsend, say, seen, started
 from programs import BUILD, ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.py"
@@ -63,23 +63,14 @@ def is_exact(names, chains_possible, qualified):
 
 
 def judge(stacks, python_minor):
-    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
+    """judged(), of a program at work."""
     qualified = python_minor >= 11
-    chains_possible, odd = possible(qualified), []
-    hits = exact = complete = named = 0
-    for stack, n in stacks.items():
-        if stack.first:
-            continue
-        names = tuple(name for name, kind in zip(stack.names, stack.kinds) if kind == "cpython")[::-1]
-        hits += n
-        is_named = not any(name.startswith("0x") for name in names)
-        good = is_exact(names, chains_possible, qualified)
-        exact += n * good
-        complete += n * (stack.incomplete is None)
-        named += n * is_named
-        if not (good and stack.incomplete is None and is_named):
-            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
-    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+    chains_possible = possible(qualified)
+
+    def verdict(stack):
+        names = names_of(stack, "cpython")
+        return is_exact(names, chains_possible, qualified), stack.incomplete is None, are_named(names)
+    return judged(stacks, verdict)
 
 
 @pytest.mark.parametrize("version", versions())
@@ -96,8 +87,7 @@ def test_an_interpreter_that_runs_is_seen_exactly(version, threads):
             wait_for(lambda: sum(receiver.of(program.pid).values()) >= 1500, "samples")
             assert sender.stop() == 0, sender.log()
         hits, exact, complete, named, odd = judge(receiver.of(program.pid), python_minor)
-    text = f"{python}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    text = say(python, hits, exact, complete, named, odd)
     assert not receiver.errors, receiver.errors[0]
     assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
     functions = {name.rpartition(".")[2] for chain in chains.CHAINS for name in chain if "<" not in name} | {"work", "run"}
@@ -129,8 +119,7 @@ def test_an_interpreter_that_begins_is_seen_exactly(version):
     # Until `run` has begun it is the interpreter that begins, and after it that it ends: only what goes on in modules is told.
     at_work = {s: n for s, n in stacks.items() if "run" in s.names or not s.names[-1].startswith("_start")}
     hits, exact, complete, named, odd = judge(at_work, python_minor)
-    text = f"{python}: {hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    text = say(f"{python}, of {sum(stacks.values())}", hits, exact, complete, named, odd)
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
 
@@ -210,14 +199,7 @@ def test_a_program_with_libpython_in_it(tmp_path):
     else:
         pytest.skip("no libpython to link with here")
     program = Process([tmp_path / "embedding"])
-    with Receiver(first=FIRST) as receiver, running(program):
-        busy(program)
-        sender = profsend(receiver, "--pid", program.pid)
-        with running(sender):
-            started(sender)
-            wait_for(lambda: sum(n for s, n in receiver.of(program.pid).items() if not s.first) >= 300, "samples behind its first")
-            assert sender.stop() == 0, sender.log()
-        stacks = {s: n for s, n in receiver.of(program.pid).items() if not s.first}
+    stacks = {s: n for s, n in seen(program, 300, first=FIRST).of(program.pid).items() if not s.first}
     good = sum(n for s, n in stacks.items() if [name for name in s.names if name in ("embedded", "called_by_c", "main")] in
                (["embedded", "called_by_c", "main"], ["called_by_c", "main"]))
     with_python = sum(n for s, n in stacks.items() if "embedded" in s.names)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
+from profiles import Receiver, are_named, beside_a_liar, busy, judged, names_of, nearly_all, profsend, say, started
 from programs import ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/Chains.java"
@@ -81,22 +81,14 @@ def is_exact(stack):
 
 
 def judge(stacks):
-    """(hits, exact, complete, named) of the samples of Java's threads; and the odd ones."""
-    odd = []
-    hits = exact = complete = named = 0
-    for stack, n in stacks.items():
-        if stack.first or not JAVA_THREADS.fullmatch(stack.thread or ""):
-            continue
-        hits += n
-        is_named = not any(name.startswith("0x") for name, kind in zip(stack.names, stack.kinds) if kind == "jvm")
-        good = is_exact(stack)
-        exact += n * good
-        is_complete = stack.incomplete is None or stack.names[0].startswith("_Copy_")  # assembly of HotSpot's, without call frame information
-        complete += n * is_complete
-        named += n * is_named
-        if not (good and is_complete and is_named):
-            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
-    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+    """judged(), of Java's threads."""
+    def verdict(stack):
+        if not JAVA_THREADS.fullmatch(stack.thread or ""):
+            return None
+        # _Copy_…: assembly of HotSpot's, without call frame information
+        is_complete = stack.incomplete is None or stack.names[0].startswith("_Copy_")
+        return is_exact(stack), is_complete, are_named(names_of(stack, "jvm"))
+    return judged(stacks, verdict)
 
 
 def java_command(java, options, classes, *arguments):
@@ -130,8 +122,7 @@ def test_a_program_that_runs_is_seen_exactly(java, options, threads, classes):
             wait_for(lambda: judge(receiver.of(program.pid))[0] >= 800, "samples")
             assert sender.stop() == 0, sender.log()
         hits, exact, complete, named, odd = judge(receiver.of(program.pid))
-    text = f"{java} {options}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    text = say(f"{java} {options}", hits, exact, complete, named, odd)
     assert not receiver.errors, receiver.errors[0]
     assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
     lines = lines_of(classes)
@@ -157,8 +148,7 @@ def test_a_program_that_begins_is_seen_exactly(java, options, classes):
                s.incomplete is not None and not any("Threads::create_vm(" in name for name in s.names) and
                any(kind == "jvm" or "libjvm" in file or not file and name.startswith("0x") for name, file, kind in zip(s.names, s.files, s.kinds))}
     hits, exact, complete, named, odd = judge(at_work)
-    text = f"{java}: {hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    text = say(f"{java}, of {sum(stacks.values())}", hits, exact, complete, named, odd)
     # Five standard deviations, for the busier the machine the fewer the samples.
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 

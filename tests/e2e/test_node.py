@@ -8,8 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
-from programs import ROOT, Process, running, wait_for
+from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, started
+from programs import ROOT, Process, running
 
 PROGRAM = ROOT / "tests/runtimes/chains.js"
 CACHE = pathlib.Path.home() / ".cache/profgate"
@@ -93,38 +93,13 @@ def is_whole(stack):
 
 
 def judge(stacks, is_possible):
-    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
-    odd, hits, exact, complete, named = [], 0, 0, 0, 0
-    for stack, n in stacks.items():
-        if stack.first or not (at_work(stack) or "v8js" not in stack.kinds and stack.incomplete):
-            continue
-        names = tuple(name for name, kind in zip(stack.names, stack.kinds) if kind == "v8js")[::-1]
-        hits += n
-        is_named = not any(name.startswith("0x") for name, kind in zip(stack.names, stack.kinds) if kind == "v8js")
-        good = is_possible(names)
-        exact += n * good
-        complete += n * is_whole(stack)
-        named += n * is_named
-        if not (good and is_whole(stack) and is_named):
-            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
-    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
-
-
-def seen(receiver, process, n, *arguments):
-    """Hits by stack of a program that runs."""
-    busy(process, 0.4)
-    sender = profsend(receiver, "--pid", process.pid, *arguments)
-    with running(sender):
-        started(sender)
-        wait_for(lambda: sum(hits for stack, hits in receiver.of(process.pid).items() if not stack.first) >= n, "samples")
-        assert sender.stop() == 0, sender.log()
-    return receiver.of(process.pid)
-
-
-def say(what, hits, exact, complete, named, odd):
-    text = f"{what}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:6], sep="\n    ")
-    return text
+    """judged(), of a program at work."""
+    def verdict(stack):
+        if not (at_work(stack) or "v8js" not in stack.kinds and stack.incomplete):
+            return None
+        names = names_of(stack, "v8js")
+        return is_possible(names), is_whole(stack), are_named(names)
+    return judged(stacks, verdict)
 
 
 @pytest.mark.parametrize("version", versions())
@@ -132,8 +107,8 @@ def say(what, hits, exact, complete, named, odd):
 def test_a_program_that_runs_is_seen_exactly(version, threads):
     node = interpreter(version)
     program = Process([node, *apart(node), PROGRAM, "60", threads])
-    with Receiver(first=FIRST) as receiver, running(program):
-        hits, exact, complete, named, odd = judge(seen(receiver, program, 1000), Chains(node).has)
+    receiver = seen(program, 1000, first=FIRST, begun=0.4)
+    hits, exact, complete, named, odd = judge(receiver.of(program.pid), Chains(node).has)
     text = say(node, hits, exact, complete, named, odd)
     assert not receiver.errors, receiver.errors[0]
     assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
@@ -147,8 +122,8 @@ def test_functions_that_are_parts_of_others_make_no_chain_wrong(version):
     """As V8 runs it: what is a part of another function has no frame."""
     node = interpreter(version)
     program = Process([node, PROGRAM, "60"])
-    with Receiver(first=FIRST) as receiver, running(program):
-        hits, exact, complete, named, odd = judge(seen(receiver, program, 600), Chains(node).has_some_of)
+    receiver = seen(program, 600, first=FIRST, begun=0.4)
+    hits, exact, complete, named, odd = judge(receiver.of(program.pid), Chains(node).has_some_of)
     text = say(node, hits, exact, complete, named, odd)
     assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
 
@@ -174,8 +149,7 @@ def test_a_program_that_begins_is_seen_exactly(version):
 def test_functions_have_lines_and_files():
     node = interpreter("own")
     program = Process([node, "--no-opt", "--no-sparkplug", PROGRAM, "60"])  # interpreted: each line has its own bytecode
-    with Receiver(first=FIRST) as receiver, running(program):
-        seen(receiver, program, 800)
+    receiver = seen(program, 800, first=FIRST, begun=0.4)
     lines = PROGRAM.read_text().splitlines()
     for function in ("spin", "recurse", "sort", "catcher", "Größe", "run", "work", "thrower"):
         begin = next(i for i, line in enumerate(lines, 1) if re.match(rf"(async )?function {function}\(", line))
@@ -199,8 +173,7 @@ def test_functions_that_are_gone_soon_are_not_called_by_what_was_there_before(ve
         }""")
     node = interpreter(version)
     program = Process([node, "--expose-gc", *apart(node), source])
-    with Receiver(first=FIRST) as receiver, running(program):
-        stacks = seen(receiver, program, 300, "--frequency", "197")
+    stacks = seen(program, 300, "--frequency", "197", first=FIRST, begun=0.4).of(program.pid)
     hits = named = wrong = 0
     for stack, n in stacks.items():
         below = {"odd", "even"} & set(stack.names)

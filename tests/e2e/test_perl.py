@@ -8,8 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
-from programs import ROOT, Process, running, wait_for
+from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, started
+from programs import ROOT, Process, running
 
 PROGRAM = ROOT / "tests/runtimes/chains.pl"
 OWN = shutil.which("perl")
@@ -70,22 +70,11 @@ def is_exact(names):
 
 
 def judge(stacks):
-    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
-    odd = []
-    hits = exact = complete = named = 0
-    for stack, n in stacks.items():
-        if stack.first:
-            continue
-        names = tuple(name for name, kind in zip(stack.names, stack.kinds) if kind == "perl")[::-1]
-        hits += n
-        is_named = not any(name.startswith("0x") or name == "__ANON__" for name in names)
-        good = is_exact(names)
-        exact += n * good
-        complete += n * (stack.incomplete is None)
-        named += n * is_named
-        if not (good and stack.incomplete is None and is_named):
-            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
-    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+    """judged(), of a program at work."""
+    def verdict(stack):
+        names = names_of(stack, "perl")
+        return is_exact(names), stack.incomplete is None, are_named(names) and "__ANON__" not in names
+    return judged(stacks, verdict)
 
 
 def span(name, lines):
@@ -101,16 +90,9 @@ def span(name, lines):
 @pytest.mark.parametrize("perl", versions())
 def test_a_program_that_runs_is_seen_exactly(perl):
     program = start(perl, "60")
-    with Receiver(first=FIRST) as receiver, running(program):
-        busy(program)
-        sender = profsend(receiver, "--pid", program.pid)
-        with running(sender):
-            started(sender)
-            wait_for(lambda: sum(n for s, n in receiver.of(program.pid).items() if not s.first) >= 1500, "samples")
-            assert sender.stop() == 0, sender.log()
-        hits, exact, complete, named, odd = judge(receiver.of(program.pid))
-    text = f"{perl}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    receiver = seen(program, 1500, first=FIRST)
+    hits, exact, complete, named, odd = judge(receiver.of(program.pid))
+    text = say(perl, hits, exact, complete, named, odd)
     assert not receiver.errors, receiver.errors[0]
     assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
     lines = PROGRAM.read_text().splitlines()
@@ -146,8 +128,7 @@ def test_a_program_that_begins_is_seen_exactly(perl):
     # Until `run` has begun it is Perl that begins, and after it that it ends.
     at_work = {s: n for s, n in stacks.items() if "main::run" in s.names}
     hits, exact, complete, named, odd = judge(at_work)
-    text = f"{hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    text = say(f"of {sum(stacks.values())}", hits, exact, complete, named, odd)
     assert hits > 0.8 * sum(stacks.values()), text
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 

@@ -7,7 +7,7 @@ import subprocess
 import urllib.request
 
 import pytest
-from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
+from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, started
 from programs import ROOT, Process, free_port, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.php"
@@ -75,22 +75,11 @@ def is_exact(names):
 
 
 def judge(stacks):
-    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
-    odd = []
-    hits = exact = complete = named = 0
-    for stack, n in stacks.items():
-        if stack.first:
-            continue
-        names = tuple(name.replace("Chains\\", "") for name, kind in zip(stack.names, stack.kinds) if kind == "php")[::-1]
-        hits += n
-        is_named = not any(name.startswith("0x") for name in names)
-        good = is_exact(names)
-        exact += n * good
-        complete += n * (stack.incomplete is None)
-        named += n * is_named
-        if not (good and stack.incomplete is None and is_named):
-            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
-    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+    """judged(), of a program at work."""
+    def verdict(stack):
+        names = tuple(name.replace("Chains\\", "") for name in names_of(stack, "php"))
+        return is_exact(names), stack.incomplete is None, are_named(names)
+    return judged(stacks, verdict)
 
 
 def lines_of(program):
@@ -106,16 +95,9 @@ def lines_of(program):
 @pytest.mark.parametrize("mode", [pytest.param(mode, marks=() if mode in ("interpreted", "tracing") else pytest.mark.soak) for mode in MODES])
 def test_a_program_that_runs_is_seen_exactly(mode):
     program = Process([needs_php(), *PCRE, *MODES[mode], PROGRAM, "60"])
-    with Receiver(first=FIRST) as receiver, running(program):
-        busy(program)
-        sender = profsend(receiver, "--pid", program.pid)
-        with running(sender):
-            started(sender)
-            wait_for(lambda: sum(n for s, n in receiver.of(program.pid).items() if not s.first) >= 1500, "samples")
-            assert sender.stop() == 0, sender.log()
-        hits, exact, complete, named, odd = judge(receiver.of(program.pid))
-    text = f"{mode}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    receiver = seen(program, 1500, first=FIRST)
+    hits, exact, complete, named, odd = judge(receiver.of(program.pid))
+    text = say(mode, hits, exact, complete, named, odd)
     assert not receiver.errors, receiver.errors[0]
     assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
     spans = lines_of(PROGRAM)
@@ -143,8 +125,7 @@ def test_a_program_that_begins_is_seen_exactly():
     # Until `run` has begun it is PHP that begins, and after it that it ends.
     at_work = {s: n for s, n in stacks.items() if "Chains\\run" in s.names}
     hits, exact, complete, named, odd = judge(at_work)
-    text = f"{hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    text = say(f"of {sum(stacks.values())}", hits, exact, complete, named, odd)
     assert hits > 0.8 * sum(stacks.values()), text
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 

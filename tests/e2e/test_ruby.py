@@ -8,8 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
-from programs import BUILD, ROOT, Process, running, wait_for
+from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, started
+from programs import BUILD, ROOT, Process, running
 
 PROGRAM = ROOT / "tests/runtimes/chains.rb"
 OWN = shutil.which("ruby")
@@ -85,46 +85,20 @@ def is_timer(stack):
 
 
 def judge(stacks):
-    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
-    odd = []
-    hits = exact = complete = named = 0
-    for stack, n in stacks.items():
-        if stack.first:
-            continue
-        names = [name for name, kind in zip(stack.names, stack.kinds) if kind == "ruby"][::-1]
-        if not names and is_timer(stack):
-            continue
-        hits += n
-        is_named = not any(name.startswith("0x") for name in names)
-        good = is_exact(names)
-        exact += n * good
-        complete += n * (stack.incomplete is None)
-        named += n * is_named
-        if not (good and stack.incomplete is None and is_named):
-            odd.append((n, stack.incomplete, names, stack.names))
-    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
-
-
-def seen(program, n, *arguments):
-    """What there is of a program that runs, when n hits of it are there."""
-    with Receiver(first=FIRST) as receiver, running(program):
-        busy(program)
-        sender = profsend(receiver, "--pid", program.pid, *arguments)
-        with running(sender):
-            started(sender)
-            wait_for(lambda: sum(hits for stack, hits in receiver.of(program.pid).items() if not stack.first) >= n, "samples")
-            assert sender.stop() == 0, sender.log()
-    return receiver
+    """judged(), of a program at work."""
+    def verdict(stack):
+        names = names_of(stack, "ruby")
+        return None if not names and is_timer(stack) else (is_exact(names), stack.incomplete is None, are_named(names))
+    return judged(stacks, verdict)
 
 
 @pytest.mark.parametrize("ruby", versions())
 @pytest.mark.parametrize("threads", [(), ("3",)], ids=["main", "threads"])
 def test_an_interpreter_that_runs_is_seen_exactly(ruby, threads):
     program = start(ruby, PROGRAM, "60", *threads)
-    receiver = seen(program, 1500)
+    receiver = seen(program, 1500, first=FIRST)
     hits, exact, complete, named, odd = judge(receiver.of(program.pid))
-    text = f"{ruby}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    text = say(ruby, hits, exact, complete, named, odd)
     assert not receiver.errors, receiver.errors[0]
     assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
     source = ["", *PROGRAM.read_text().splitlines()]
@@ -146,10 +120,9 @@ def test_code_that_yjit_makes_is_walked_through():
     if not OWN or subprocess.run([OWN, "--yjit", "-e", "exit RubyVM::YJIT.enabled?"], capture_output=True).returncode != 0:
         pytest.skip("no Ruby with YJIT here")
     program = Process([OWN, "--yjit", PROGRAM, "60"])
-    receiver = seen(program, 600)
+    receiver = seen(program, 600, first=FIRST)
     hits, exact, complete, named, odd = judge(receiver.of(program.pid))
-    text = f"{hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    text = say("it", hits, exact, complete, named, odd)
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
 
@@ -170,8 +143,7 @@ def test_an_interpreter_that_begins_is_seen_exactly(ruby):
     # Until `run` has begun it is the interpreter that begins, and after it that it ends.
     at_work = {s: n for s, n in stacks.items() if {"Object#run", "block in Object#fibers", "block in Object#enumerating"} & set(s.names)}
     hits, exact, complete, named, odd = judge(at_work)
-    text = f"{ruby}: {hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
-    print("\n" + text, *odd[:4], sep="\n    ")
+    text = say(f"{ruby}, of {sum(stacks.values())}", hits, exact, complete, named, odd)
     assert hits >= 1000  # of two seconds
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
@@ -195,7 +167,7 @@ def test_lines_are_those_that_ruby_says(ruby, tmp_path):
 
 def test_a_resource_says_which_ruby_it_is():
     program = start(OWN, PROGRAM, "60")
-    receiver = seen(program, 50)
+    receiver = seen(program, 50, first=FIRST)
     version = subprocess.run([OWN, "-e", "print RUBY_VERSION"], capture_output=True, text=True, check=True).stdout
     said = receiver.resources[program.pid]
     assert (said["process.runtime.name"], said["process.runtime.version"]) == ("ruby", version)

@@ -98,6 +98,49 @@ def nearly_all(share, hits):
     return share * hits - 5 * ((1 - share) * hits) ** 0.5
 
 
+def names_of(stack, kind):
+    """Of the frames of one profile.frame.type, root first."""
+    return tuple(name for name, of in zip(stack.names, stack.kinds) if of == kind)[::-1]
+
+
+def are_named(names):
+    return not any(name.startswith("0x") for name in names)
+
+
+def judged(stacks, verdict):
+    """(hits, exact, complete, named) of the stacks that verdict(stack) is about: it tells each of the three, or None of others; and the
+    odd ones, most hits first. What was seen before the place was known (Stack.first) is none of them."""
+    hits, sums, odd = 0, [0, 0, 0], []
+    for stack, n in stacks.items():
+        good = None if stack.first else verdict(stack)
+        if good is None:
+            continue
+        hits += n
+        sums = [total + n * bool(is_good) for total, is_good in zip(sums, good)]
+        if not all(good):
+            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
+    return hits, *sums, sorted(odd, key=lambda o: -o[0])
+
+
+def say(what, hits, exact, complete, named, odd):
+    """Prints what judged() tells; its first line."""
+    text = f"{what}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:6], sep="\n    ")
+    return text
+
+
+def seen(program, n, *arguments, first, begun=0.3):
+    """A Receiver with what there is of a program that runs, when n hits of it are there that are not of its `first` seconds."""
+    with Receiver(first=first) as receiver, running(program):
+        busy(program, begun)
+        sender = profsend(receiver, "--pid", program.pid, *arguments)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(hits for stack, hits in receiver.of(program.pid).items() if not stack.first) >= n, "samples")
+            assert sender.stop() == 0, sender.log()
+    return receiver
+
+
 def profsend(receiver, *arguments):
     """One that samples often and sends to a Receiver; at work when started() returns."""
     return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
