@@ -46,6 +46,12 @@ def minor(python):
     return int(subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, text=True, check=True).stdout)
 
 
+def without_a_line(python):
+    """Functions of the program with instructions to which this version gives no line (PEP 626: such a frame's f_lineno is None)."""
+    said = subprocess.run([python, PROGRAM.parent / "dump_lines.py", PROGRAM], capture_output=True, text=True, check=True).stdout
+    return set(said.split())
+
+
 def possible(qualified):
     """Every stack there can be from `work` on, root first."""
     found = set()
@@ -96,6 +102,8 @@ def test_an_interpreter_that_runs_is_seen_exactly(version, threads):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min(part.lineno for part in [node, *node.decorator_list])  # co_firstlineno, that of a call that has just begun
             spans.setdefault(node.name, []).append(range(first, node.end_lineno + 1))
+    for name in without_a_line(python):
+        spans.setdefault(name, []).append(range(1))
     for (function, kind), places in receiver.places.items():
         short = function.rpartition(".")[2]
         if kind == "cpython" and short in functions and function != "Thread.run" and (threads == () or short != "run"):

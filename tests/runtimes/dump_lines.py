@@ -1,4 +1,6 @@
-"""Prints, for every code object of some modules, what tests/runtimes/lines.c wants and, behind a bar, the lines Python itself says."""
+"""Prints, for every code object of some modules, what tests/runtimes/lines.c wants and, behind a bar, the lines Python itself says;
+with a FILE the names of its functions that have instructions without a line.
+"""
 import dis
 import importlib.util
 import sys
@@ -30,13 +32,19 @@ def lines_of(code):
     return lines
 
 
+def parsed(path):
+    with open(path, encoding="utf-8") as f:
+        return codes(compile(f.read(), path, "exec"))
+
+
+if sys.argv[1:]:
+    print(*{code.co_name for code in parsed(sys.argv[1]) if 0 in lines_of(code)})
+    sys.exit()
 for module in MODULES:
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         continue
-    with open(spec.origin, encoding="utf-8") as f:
-        tree = compile(f.read(), spec.origin, "exec")
-    for code in codes(tree):
+    for code in parsed(spec.origin):
         lines = lines_of(code)
         table = code.co_linetable if sys.version_info >= (3, 10) else code.co_lnotab
         if table:
