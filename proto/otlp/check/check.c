@@ -72,8 +72,11 @@ void check_clear(struct check *c)
 
 /* ---- a request ----------------------------------------------------------------------------------- */
 
+/* Thousands of small requests one after the other have the same. */
 static void set_layout(struct check *c, enum profiles_layout layout)
 {
+    if (c->layout == layout)
+        return;
     c->layout = layout;
     memset(c->field, 0, sizeof c->field);
     for (uint32_t m = 0; m < MESSAGES; m++)
