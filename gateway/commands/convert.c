@@ -86,6 +86,8 @@ struct converting {
     struct intern
         *written; /* `out` is a folder, and these files in it are ours: two inputs may have one name */
     FILE *file;   /* what comes in pieces goes there; NULL: nothing came yet */
+    char path[NAME_MAX_BYTES]; /* its name, but of standard output */
+    struct stat was;           /* it, when it was opened */
     uint32_t n_requests;
     struct profiles view;
     struct arena scratch;
@@ -111,7 +113,7 @@ static bool is_input(const struct converting *c, const char *path)
     return false;
 }
 
-static int open_out(const struct converting *c, enum convert_format to, FILE **ret)
+static int open_out(struct converting *c, enum convert_format to)
 {
     static const char *const ends[] = {[CONVERT_PPROF] = "pb.gz",
                                        [CONVERT_OTLP] = "otlp",
@@ -119,34 +121,53 @@ static int open_out(const struct converting *c, enum convert_format to, FILE **r
                                        [CONVERT_FOLDED] = "folded",
                                        [CONVERT_SPEEDSCOPE] = "speedscope.json",
                                        [CONVERT_PPROF_EXACT] = "pb.gz"};
-    char path[NAME_MAX_BYTES], number[16] = "";
+    char number[16] = "";
     const char *slash = strrchr(c->in, '/'), *base = slash ? slash + 1 : c->in;
     if (strcmp(c->out, "-") == 0) {
         if (is_input(c, c->out))
             return error_set(c->e, -EEXIST, "standard output is read, too: it is not written over");
-        *ret = stdout;
+        c->file = stdout;
         return 0;
     }
     if (c->n_requests > 1)
         snprintf(number, sizeof number, ".%u", c->n_requests);
     if (c->written)
-        snprintf(path, sizeof path, "%s/%.*s%s.%s", c->out, (int)strcspn(base, "."), base, number, ends[to]);
+        snprintf(c->path, sizeof c->path, "%s/%.*s%s.%s", c->out, (int)strcspn(base, "."), base, number,
+                 ends[to]);
     else
-        snprintf(path, sizeof path, "%s", c->out);
+        snprintf(c->path, sizeof c->path, "%s", c->out);
     uint32_t n = c->written ? c->written->n : 0;
-    if (c->written && intern_add(c->written, bytes_str(path)) != n)
+    if (c->written && intern_add(c->written, bytes_str(c->path)) != n)
         return error_set(c->e, -EEXIST, "%s: %s is written already, of another file of that name", c->in,
-                         path);
-    if (is_input(c, path))
-        return error_set(c->e, -EEXIST, "%s is read, too: it is not written over", path);
-    *ret = fopen(path, !c->written && c->n_requests > 1 ? "ae" : "we");
-    return *ret ? 0 : error_set(c->e, -errno, "cannot write %s: %s", path, strerror(errno));
+                         c->path);
+    if (is_input(c, c->path))
+        return error_set(c->e, -EEXIST, "%s is read, too: it is not written over", c->path);
+    c->file = fopen(c->path, !c->written && c->n_requests > 1 ? "ae" : "we");
+    if (!c->file || fstat(fileno(c->file), &c->was) < 0)
+        return error_set(c->e, -errno, "cannot write %s: %s", c->path, strerror(errno));
+    return 0;
+}
+
+static bool is_it(const struct stat *was, const struct stat *is)
+{
+    return S_ISREG(is->st_mode) && is->st_dev == was->st_dev && is->st_ino == was->st_ino;
+}
+
+/* Half a profile is none: a file is again as long as it was, and goes if that is nothing, but for one that is
+ * known by another name (a symbolic link). Standard output is whoever's opened it. */
+static void take_back(const struct converting *c)
+{
+    struct stat is;
+    if (c->was.st_size == 0 && lstat(c->path, &is) == 0 && is_it(&c->was, &is))
+        unlink(c->path);
+    else if (stat(c->path, &is) == 0 && is_it(&c->was, &is) && truncate(c->path, c->was.st_size) < 0)
+        error_prefix(c->e, 0, "%s has half of it: ", c->path);
 }
 
 static int put_piece(void *context, struct bytes piece)
 {
     struct converting *c = context;
-    int r = c->file ? 0 : open_out(c, CONVERT_OTLP, &c->file);
+    int r = c->file ? 0 : open_out(c, CONVERT_OTLP);
     if (r < 0 || fwrite(piece.p, 1, piece.n, c->file) == piece.n)
         return r;
     return error_set(c->e, -EIO, "cannot write %s: %s", c->out, strerror(errno));
@@ -156,14 +177,18 @@ static int put_piece(void *context, struct bytes piece)
 static int close_out(struct converting *c, int r)
 {
     FILE *file = take_ptr(c->file);
-    if (!file || (file == stdout ? fflush(file) : fclose(file)) == 0 || r < 0)
+    if (!file)
         return r;
-    return error_set(c->e, -EIO, "cannot write %s: %s", c->out, strerror(errno));
+    if ((file == stdout ? fflush(file) : fclose(file)) != 0 && r == 0)
+        r = error_set(c->e, -EIO, "cannot write %s: %s", c->out, strerror(errno));
+    if (r < 0 && file != stdout)
+        take_back(c);
+    return r;
 }
 
 static int put(struct converting *c, enum convert_format to, struct bytes body)
 {
-    int r = open_out(c, to, &c->file);
+    int r = open_out(c, to);
     return close_out(c, r < 0 ? r : put_piece(c, body));
 }
 

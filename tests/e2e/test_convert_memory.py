@@ -1,7 +1,8 @@
-"""What a conversion has in memory at once, and what becomes of it when a file is not what it was when it was opened."""
+"""What a conversion has in memory at once, and what becomes of it when a file is not what it was, or the disk is full."""
 import os
 import random
 import re
+import resource
 import subprocess
 
 import pytest
@@ -121,3 +122,32 @@ def test_standard_output_that_is_the_input_is_left_as_it_is(tmp_path, opened, na
                               stderr=subprocess.PIPE, timeout=PATIENCE)
     assert done.returncode == 1 and b"standard output is read, too" in done.stderr, done.stderr
     assert file.read_bytes() == before
+
+
+def convert_with_room(n, *arguments):
+    """Where no file becomes longer than that, as on a disk that is full: Python ignores SIGXFSZ, and its child is to do so, too."""
+    return subprocess.run([BUILD / "profgate", "convert", *arguments], capture_output=True, timeout=PATIENCE, restore_signals=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n, n)))
+
+
+@pytest.mark.parametrize("to", ["otlp", "json", "pprof"])
+@pytest.mark.parametrize("was_there", [False, True])
+def test_what_could_not_be_written_whole_is_not_there(tmp_path, to, was_there):
+    """Neither in pieces nor at once; a file that only has another name of ours stays, with nothing in it."""
+    out, other = tmp_path / "out", tmp_path / "other"
+    source = next((DATA / "connector").glob("ebpf-*.pb")) if to == "pprof" else DATA / "pprof/go-cpu.pb.gz"
+    if was_there:
+        other.write_bytes(b"what was there")
+        out.symlink_to(other)
+    done = convert_with_room(8192, "--to", to, source, out)
+    assert done.returncode == 1 and b"cannot write" in done.stderr, done.stderr
+    assert not out.exists() or (was_there and other.read_bytes() == b"")
+
+
+def test_requests_that_were_written_stay_where_the_next_one_has_no_room(tmp_path):
+    heap = DATA / "pprof/go-heap.pb.gz"
+    one = subprocess.run([BUILD / "profgate", "convert", "--to", "json", heap, "-"], capture_output=True, timeout=PATIENCE).stdout
+    (tmp_path / "two.jsonl").write_bytes(one + b"\n" + one)
+    done = convert_with_room(len(one) * 3 // 2, "--to", "json", tmp_path / "two.jsonl", tmp_path / "out")
+    assert done.returncode == 1 and b"cannot write" in done.stderr, done.stderr
+    assert (tmp_path / "out").read_bytes() == one
