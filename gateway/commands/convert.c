@@ -194,7 +194,7 @@ static int put(struct converting *c, enum convert_format to, struct bytes body)
 
 static int put_gzip(struct converting *c, enum convert_format to, struct bytes body)
 {
-    struct coding_encoder *encoder = coding_encoder_new(CODING_GZIP, 0);
+    struct coding_encoder *encoder = coding_encoder_new(CODING_GZIP, CONVERT_GZIP_LEVEL);
     struct buffer packed = BUFFER_INIT(OUT_MAX);
     int r = encoder ? coding_encode(encoder, body, &packed) : -ENOMEM;
     r = r < 0 ? error_set(c->e, r, "out of memory") : put(c, to, buffer_bytes(&packed));

@@ -175,7 +175,7 @@ static int write_packed(struct converting *c, struct buffer *out)
     struct buffer plain = BUFFER_INIT(out->max);
     struct to_pprof_lost lost;
     int r = convert_write(&c->view, c->otlp, c->to, &c->scratch, c->budget, &plain, &lost);
-    struct coding_encoder *encoder = r == 0 ? coding_encoder_new(CODING_GZIP, 0) : NULL;
+    struct coding_encoder *encoder = r == 0 ? coding_encoder_new(CODING_GZIP, CONVERT_GZIP_LEVEL) : NULL;
     if (r == 0)
         r = encoder ? coding_encode(encoder, buffer_bytes(&plain), out) : -ENOMEM;
     coding_encoder_free(encoder);
