@@ -264,13 +264,25 @@ static void check_once(struct check *k, const struct config_scrape *a, const str
     complain(k, key, "receivers.pprof_scrape %s: %s is asked for %s twice", name, target, profile);
 }
 
+static void check_topics(struct check *k, const struct settings_strings *topics)
+{
+    struct error e;
+    char key[64];
+    if (topics->n == 0)
+        complain(k, "receivers.kafka.profiles.topics", "receivers.kafka: profiles.topics are missing");
+    for (uint32_t i = 0; i < topics->n; i++) {
+        snprintf(key, sizeof key, "receivers.kafka.profiles.topics[%u]", i);
+        if (kafka_check_topic("profiles.topics", topics, i, &e) < 0)
+            complain(k, key, "receivers.kafka: %s", e.text);
+    }
+}
+
 static void check_kafka(struct check *k, const struct config_kafka *c)
 {
     struct error e;
     if (kafka_check(&c->connection, &e) < 0)
         complain(k, "receivers.kafka", "receivers.kafka: %s", e.text);
-    if (kafka_check_topics("profiles.topics", &c->topics, &e) < 0)
-        complain(k, "receivers.kafka.profiles.topics", "receivers.kafka: %s", e.text);
+    check_topics(k, &c->topics);
     if (!c->group_id)
         complain(k, "receivers.kafka", "receivers.kafka: group_id is missing");
     if (c->group_instance_id && kafka_check_name("group_instance_id", c->group_instance_id, &e) < 0)

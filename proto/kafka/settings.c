@@ -99,17 +99,11 @@ static int check_topic(const char *key, const char *topic, struct error *e)
     return kafka_check_name(key, topic, e);
 }
 
-int kafka_check_topics(const char *key, const struct settings_strings *topics, struct error *e)
+int kafka_check_topic(const char *key, const struct settings_strings *topics, uint32_t i, struct error *e)
 {
-    if (topics->n == 0)
-        return error_set(e, -EINVAL, "%s are missing", key);
-    for (uint32_t i = 0; i < topics->n; i++) {
-        int r = check_topic(key, topics->items[i], e);
-        if (r < 0)
-            return r;
-        for (uint32_t n = 0; n < i; n++)
-            if (strcmp(topics->items[i], topics->items[n]) == 0)
-                return error_set(e, -EINVAL, "%s: %s is there twice", key, topics->items[i]);
-    }
-    return 0;
+    int r = check_topic(key, topics->items[i], e);
+    for (uint32_t n = 0; n < i && r == 0; n++)
+        if (strcmp(topics->items[i], topics->items[n]) == 0)
+            r = error_set(e, -EINVAL, "%s: %s is there twice", key, topics->items[i]);
+    return r;
 }

@@ -50,8 +50,8 @@ int kafka_check(const struct kafka_connection *c, struct error *e);
  * one *e begins with `key`. 0 or -EINVAL. */
 int kafka_check_name(const char *key, const char *name, struct error *e);
 
-/* The same of topics that are read, each once: names, and behind ^ regular expressions as librdkafka has
- * them (regex(7)). */
-int kafka_check_topics(const char *key, const struct settings_strings *topics, struct error *e);
+/* The same of the i-th of topics that are read, each once: names, and behind ^ regular expressions as
+ * librdkafka has them (regex(7)). */
+int kafka_check_topic(const char *key, const struct settings_strings *topics, uint32_t i, struct error *e);
 
 #endif

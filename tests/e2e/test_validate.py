@@ -203,7 +203,11 @@ def test_topics_and_the_files_and_brokers_of_kafka(config, tmp_path):
     for topics, text in proposals:
         path = config(f"receivers:\n  kafka:\n    profiles:\n      topics: [{topics}]\n")
         code, lines, _ = validate(path)
-        assert code == 1 and lines[0].startswith(f"{path}:4:15: receivers.kafka: profiles.topics: ") and text in lines[0], lines
+        column = 19 if "twice" in text else 16
+        assert code == 1 and lines[0].startswith(f"{path}:4:{column}: receivers.kafka: profiles.topics: ") and text in lines[0], lines
+    every = config("receivers:\n  kafka:\n    profiles:\n      topics:\n" + "".join(f"      - {topics}\n" for topics, _ in proposals if "," not in topics))
+    lines = validate(every)[1]
+    assert [line.split(":", 3)[1:3] for line in lines[:-1]] == [[str(5 + i), "9"] for i in range(6)] and lines[-1].endswith("6 errors, 0 warnings"), lines
     assert validate(config("receivers: { kafka: { profiles: { topics: ['^a.*', b.c_d-E, %s] } } }\n" % ("a" * 249)))[0] == 0
     cert, key = certificate(tmp_path, "ended", -5)
     path = config(f"receivers:\n  kafka:\n    tls: {{ ca_file: {tmp_path}/none }}\n")
