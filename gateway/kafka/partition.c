@@ -1,51 +1,136 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/kafka/partition.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/macros.h"
+#include "proto/base/clock.h"
 
-void progress_init(struct progress *p)
+struct partition *partitions_find(const struct partitions *ps, const char *topic, int32_t id)
 {
-    *p = (struct progress){.done = -1, .flushed = -1, .asked = -1, .committed = -1};
+    for (uint32_t i = 0; i < ps->of.n; i++) {
+        struct partition *p = ps->of.p[i];
+        if (p->id == id && strcmp(p->topic, topic) == 0)
+            return p;
+    }
+    return NULL;
 }
 
-void progress_done(struct progress *p, int64_t offset, uint64_t now_ns)
+static void free_partition(struct partition *p)
 {
-    p->done = offset;
-    const bool is_new = p->n_marks == 0 || now_ns - p->marks[p->n_marks - 1].began_ns >= PROGRESS_MARK_NS;
-    if (is_new && p->n_marks < PROGRESS_MARKS)
-        p->marks[p->n_marks++].began_ns = now_ns;
-    p->marks[p->n_marks - 1].at_ns = now_ns;
-    p->marks[p->n_marks - 1].offset = offset;
+    free(p->topic);
+    free(p);
 }
 
-void progress_flushed(struct progress *p, uint64_t before_ns)
+int partitions_add(struct partitions *ps, const char *topic, int32_t id)
 {
-    uint32_t n = 0;
-    while (n < p->n_marks && p->marks[n].at_ns < before_ns)
-        p->flushed = p->marks[n++].offset;
-    p->n_marks -= n;
-    memmove(p->marks, p->marks + n, p->n_marks * sizeof *p->marks);
+    struct partition *p = calloc(1, sizeof *p);
+    if (!p || !(p->topic = strdup(topic)) || vec_append(&ps->of, p) < 0) {
+        if (p)
+            free_partition(p);
+        return -ENOMEM;
+    }
+    p->all = ps;
+    p->id = id;
+    p->last = &p->first;
+    progress_init(&p->progress);
+    bad_batch_init(&p->bad);
+    return 0;
 }
 
-bool progress_ask(struct progress *p, int64_t *ret)
+void partitions_remove(struct partitions *ps, struct partition *p)
 {
-    if (p->flushed <= p->asked)
-        return false;
-    *ret = p->asked = p->flushed;
-    return true;
+    for (uint32_t i = 0; i < ps->of.n; i++)
+        if (ps->of.p[i] == p)
+            ps->of.p[i] = vec_pop(&ps->of);
+    p->is_gone = true;
+    partition_sweep(p, true);
 }
 
-void progress_committed(struct progress *p, int64_t offset, bool is_good)
+bool partition_is_settled(const struct partition *p)
 {
-    if (is_good)
-        p->committed = max_of(p->committed, offset);
-    else if (p->asked == offset)
-        p->asked = p->committed;
+    return p->n_working == 0 && progress_is_settled(&p->progress);
 }
 
-bool progress_is_settled(const struct progress *p)
+static bool is_working(enum message_state s)
 {
-    return p->committed >= p->done;
+    return s == MESSAGE_WORKING || s == MESSAGE_UNSAFE;
+}
+
+/* Its state is counted, or not any more. */
+static void count(const struct message *m, uint32_t n)
+{
+    struct partitions *ps = m->partition->all;
+    if (m->state == MESSAGE_READY)
+        ps->n_ready += n;
+    if (is_working(m->state)) {
+        ps->n_working += n;
+        m->partition->n_working += n;
+    }
+}
+
+void message_becomes(struct message *m, enum message_state state)
+{
+    count(m, -1u);
+    m->state = state;
+    count(m, 1);
+}
+
+void partition_add(struct partition *p, struct message *m, rd_kafka_message_t *from, int64_t end)
+{
+    m->partition = p;
+    m->next = NULL;
+    m->from = from;
+    m->end = end;
+    m->state = MESSAGE_READY;
+    count(m, 1);
+    *p->last = m;
+    p->last = &m->next;
+    p->all->n_messages++;
+    p->all->bytes += from ? from->len : 0;
+}
+
+static void free_message(struct message *m)
+{
+    struct partitions *ps = m->partition->all;
+    count(m, -1u);
+    ps->n_messages--;
+    if (m->from) {
+        ps->bytes -= m->from->len;
+        rd_kafka_message_destroy(m->from);
+    }
+    free(m);
+}
+
+void partition_sweep(struct partition *p, bool all)
+{
+    struct message **at = &p->first, *m;
+    while ((m = *at)) {
+        const bool is_head = at == &p->first;
+        if (m->state == MESSAGE_DONE && is_head)
+            progress_done(&p->progress, m->end, clock_monotonic());
+        if ((m->state == MESSAGE_DONE && (is_head || all || p->is_gone)) ||
+            (m->state == MESSAGE_READY && (all || p->is_gone))) {
+            *at = m->next;
+            free_message(m);
+        } else {
+            at = &m->next;
+        }
+    }
+    p->last = at;
+    if (p->is_gone && !p->first)
+        free_partition(p);
+}
+
+void partitions_release(struct partitions *ps)
+{
+    for (uint32_t i = 0; i < ps->of.n; i++) {
+        for (struct message *m = ps->of.p[i]->first, *next; m; m = next) {
+            next = m->next;
+            free_message(m);
+        }
+        free_partition(ps->of.p[i]);
+    }
+    vec_release(&ps->of);
 }

@@ -1,46 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far one partition was read, counted, handed over and committed. Pure; private to this folder.
+ * The partitions that are read here, each with its messages in the order of their offsets. Of one thread, the
+ * loop's; private to this folder.
  *
- * Messages are taken in the order of their offsets and done in any; what counts is the first that is not.
- * When all before an offset is done is noted with its time, so that the end of a window tells which offset it
- * has.
+ * Messages are added in order and done in any. What is done at the head goes, and is how far the partition is
+ * (progress.h); a partition that is not ours any more is freed when nobody works on its last message.
  */
 #ifndef GATEWAY_KAFKA_PARTITION_H
 #define GATEWAY_KAFKA_PARTITION_H
 
+#include <librdkafka/rdkafka.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/* Between two notes; what was done in between belongs to the later one. */
-#define PROGRESS_MARK_NS 250000000ull
-#define PROGRESS_MARKS   128u
+#include "gateway/kafka/bad_batch.h"
+#include "gateway/kafka/progress.h"
+#include "proto/base/vec.h"
 
-/* Offsets are those of the next message to read; -1: none yet. */
-struct progress {
-    int64_t done, flushed, asked, committed;
-    uint32_t n_marks;
-    struct {
-        uint64_t began_ns, at_ns; /* of the first and the last that it stands for */
-        int64_t offset;
-    } marks[PROGRESS_MARKS];
+enum message_state {
+    MESSAGE_READY,   /* to be handed to a lane */
+    MESSAGE_WORKING, /* a lane has it */
+    MESSAGE_UNSAFE,  /* an exporter's disk is waited for */
+    MESSAGE_DONE,
 };
 
-void progress_init(struct progress *p);
+/* The first member of what its owner allocates for it with malloc; ours to free from partition_add on. */
+struct message {
+    struct partition *partition;
+    struct message *next;
+    rd_kafka_message_t *from; /* NULL: there is none up to `end` */
+    int64_t end;              /* the offset behind it */
+    enum message_state state; /* by message_becomes */
+};
 
-/* All before `offset` is done, now. */
-void progress_done(struct progress *p, int64_t offset, uint64_t now_ns);
+struct partition {
+    struct partitions *all;
+    char *topic;
+    int32_t id;
+    struct progress progress;
+    struct bad_batch bad;
+    struct message *first, **last;
+    uint32_t n_working; /* messages that are WORKING or UNSAFE */
+    bool is_leaving;    /* nothing more is taken of it */
+    bool is_gone;       /* it is not ours, and here for those */
+};
 
-/* What was done before that time is with the exporters. */
-void progress_flushed(struct progress *p, uint64_t before_ns);
+/* All zero is none. */
+struct partitions {
+    VEC(struct partition *) of;
+    uint32_t n_messages, n_ready, n_working; /* the latter WORKING or UNSAFE */
+    size_t bytes;                            /* of messages */
+};
 
-/* Whether there is an offset to commit, which is asked for then: *ret. */
-bool progress_ask(struct progress *p, int64_t *ret);
+/* NULL: it is not ours. */
+struct partition *partitions_find(const struct partitions *ps, const char *topic, int32_t id);
 
-/* What came of asking for that offset; what failed is asked for again. */
-void progress_committed(struct progress *p, int64_t offset, bool is_good);
+/* One more, of which nothing was read. 0 or -ENOMEM. */
+int partitions_add(struct partitions *ps, const char *topic, int32_t id);
 
-/* Whether all that is done is committed. */
-bool progress_is_settled(const struct progress *p);
+/* It is not ours any more. */
+void partitions_remove(struct partitions *ps, struct partition *p);
+
+/* Whether all that is done is committed and nothing is worked on. */
+bool partition_is_settled(const struct partition *p);
+
+/* At its end, READY, with what librdkafka gave for it, or NULL. */
+void partition_add(struct partition *p, struct message *m, rd_kafka_message_t *from, int64_t end);
+
+/* Notes how far it is, and frees what is done at its head; with `all`, or when it is gone, also what is done
+ * elsewhere and what nobody works on. One that is gone and has nothing left is freed. */
+void partition_sweep(struct partition *p, bool all);
+
+void message_becomes(struct message *m, enum message_state state);
+
+/* All, with their messages: when nobody works on one, or whoever does will not look at it again. */
+void partitions_release(struct partitions *ps);
 
 #endif

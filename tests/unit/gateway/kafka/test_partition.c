@@ -2,71 +2,82 @@
 /* needs: gateway/kafka */
 #include "tests/lib/unit.h"
 
+#include <stdlib.h>
+
 #include "gateway/kafka/partition.h"
 
-#define SEC 1000000000ull
-
-UNIT(what_is_done_is_committed_when_it_was_flushed)
+/* Offset 0 to n - 1, in a partition of its own. */
+static struct partition *make(struct partitions *ps, struct message **ret, uint32_t n)
 {
-    struct progress p;
-    int64_t offset = -2;
-    progress_init(&p);
-    ck_assert(progress_is_settled(&p));
-    progress_done(&p, 10, 1 * SEC);
-    progress_done(&p, 20, 2 * SEC);
-    ck_assert(!progress_ask(&p, &offset));
-    progress_flushed(&p, 2 * SEC); /* what was done at that moment is not before it */
-    ck_assert(progress_ask(&p, &offset));
-    ck_assert_int_eq(offset, 10);
-    ck_assert(!progress_ask(&p, &offset)); /* asked once */
-    progress_committed(&p, 10, true);
-    ck_assert(!progress_is_settled(&p));
-    progress_flushed(&p, UINT64_MAX);
-    ck_assert(progress_ask(&p, &offset));
-    ck_assert_int_eq(offset, 20);
-    progress_committed(&p, 20, true);
-    ck_assert(progress_is_settled(&p));
-}
-
-UNIT(what_failed_is_asked_for_again)
-{
-    struct progress p;
-    int64_t offset;
-    progress_init(&p);
-    progress_done(&p, 10, 1 * SEC);
-    progress_flushed(&p, 2 * SEC);
-    ck_assert(progress_ask(&p, &offset));
-    progress_committed(&p, 10, false);
-    ck_assert(progress_ask(&p, &offset));
-    ck_assert_int_eq(offset, 10);
-    progress_done(&p, 30, 3 * SEC);
-    progress_flushed(&p, 4 * SEC);
-    ck_assert(progress_ask(&p, &offset));
-    progress_committed(&p, 10, false); /* the answer to an older one: a newer one is under way */
-    ck_assert(!progress_ask(&p, &offset));
-    progress_committed(&p, 30, true);
-    ck_assert(progress_is_settled(&p));
-}
-
-/* However many messages and however long without a flush: the notes are few, and never say too much. */
-UNIT(notes_are_bounded_and_never_early)
-{
-    struct progress p;
-    int64_t offset;
-    progress_init(&p);
-    for (uint64_t i = 1; i <= 1000000; i++)
-        progress_done(&p, (int64_t)i, i * SEC / 1000); /* a thousand a second, without a flush */
-    ck_assert_uint_le(p.n_marks, PROGRESS_MARKS);
-    for (uint64_t t = 0; t <= 20; t++) {
-        progress_flushed(&p, t * SEC);
-        if (progress_ask(&p, &offset)) {
-            ck_assert_int_lt(offset, (int64_t)(t * 1000)); /* done before t seconds */
-            ck_assert_int_gt(offset, (int64_t)(t * 1000) - 2 * (int64_t)(PROGRESS_MARK_NS / 1000000));
-        } else {
-            ck_assert_uint_eq(t, 0);
-        }
+    ck_assert_int_eq(partitions_add(ps, "topic", 7), 0);
+    struct partition *p = partitions_find(ps, "topic", 7);
+    ck_assert_ptr_nonnull(p);
+    for (uint32_t i = 0; i < n; i++) {
+        ret[i] = calloc(1, sizeof *ret[i]);
+        partition_add(p, ret[i], NULL, i + 1);
     }
-    progress_flushed(&p, 1001 * SEC);
-    ck_assert(progress_ask(&p, &offset));
-    ck_assert_int_eq(offset, 1000000);
+    return p;
+}
+
+UNIT(a_partition_is_found_by_its_topic_and_number)
+{
+    struct partitions ps = {0};
+    struct message *unused;
+    make(&ps, &unused, 0);
+    ck_assert_int_eq(partitions_add(&ps, "other", 7), 0);
+    ck_assert_ptr_null(partitions_find(&ps, "topic", 8));
+    ck_assert_ptr_null(partitions_find(&ps, "", 7));
+    ck_assert_ptr_ne(partitions_find(&ps, "topic", 7), partitions_find(&ps, "other", 7));
+    partitions_remove(&ps, partitions_find(&ps, "topic", 7));
+    ck_assert_ptr_null(partitions_find(&ps, "topic", 7));
+    ck_assert_uint_eq(ps.of.n, 1);
+    partitions_release(&ps);
+}
+
+UNIT(it_is_as_far_as_the_first_that_is_not_done)
+{
+    struct partitions ps = {0};
+    struct message *m[4];
+    struct partition *p = make(&ps, m, 4);
+    for (int i = 0; i < 4; i++)
+        message_becomes(m[i], MESSAGE_WORKING);
+    message_becomes(m[1], MESSAGE_DONE);
+    partition_sweep(p, false);
+    ck_assert_int_eq(p->progress.done, -1);
+    ck_assert_uint_eq(ps.n_messages, 4);
+    message_becomes(m[0], MESSAGE_DONE);
+    partition_sweep(p, false);
+    ck_assert_int_eq(p->progress.done, 2);
+    ck_assert_uint_eq(ps.n_messages, 2);
+    message_becomes(m[3], MESSAGE_UNSAFE);
+    ck_assert_uint_eq(p->n_working, 2);
+    ck_assert_uint_eq(ps.n_working, 2);
+    message_becomes(m[2], MESSAGE_READY);
+    ck_assert_uint_eq(p->n_working, 1);
+    ck_assert_uint_eq(ps.n_ready, 1);
+    ck_assert(!partition_is_settled(p));
+    partitions_release(&ps);
+    ck_assert_uint_eq(ps.n_messages + ps.n_ready + ps.n_working, 0);
+}
+
+/* What nobody works on goes at once, and is not counted as done; what a lane has is waited for. */
+UNIT(one_that_is_not_ours_stays_for_what_is_worked_on)
+{
+    struct partitions ps = {0};
+    struct message *m[4];
+    struct partition *p = make(&ps, m, 4);
+    message_becomes(m[1], MESSAGE_WORKING);
+    message_becomes(m[2], MESSAGE_DONE);
+    partitions_remove(&ps, p);
+    ck_assert_uint_eq(ps.n_messages, 1);
+    ck_assert_uint_eq(ps.n_ready, 0);
+    ck_assert_int_eq(p->progress.done, -1);
+    struct message *late = calloc(1, sizeof *late);
+    partition_add(p, late, NULL, 5);
+    ck_assert_ptr_eq(m[1]->next, late); /* the list's end is where it was swept */
+    message_becomes(m[1], MESSAGE_DONE);
+    partition_sweep(p, false); /* and frees it */
+    ck_assert_uint_eq(ps.n_messages, 0);
+    ck_assert_uint_eq(ps.of.n, 0);
+    partitions_release(&ps);
 }
