@@ -22,6 +22,7 @@
 #include "gateway/kafka/messages.h"
 #include "gateway/kafka/offsets.h"
 #include "gateway/kafka/partition.h"
+#include "gateway/kafka/place.h"
 #include "gateway/kafka/reading.h"
 #include "gateway/stats/exposition.h"
 #include "proto/base/clock.h"
@@ -80,7 +81,12 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t what, rd_kafka_topi
 static void on_error(rd_kafka_t *rk, int error, const char *reason, void *arg)
 {
     const struct consumer *c = arg;
-    if (error != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) /* another one says why */
+    if (error == RD_KAFKA_RESP_ERR__BAD_MSG) /* a batch is sent whole, however large it is */
+        log_limited(LOG_LEVEL_ERROR,
+                    "kafka batch larger than may be received: its partition waits group=%s error=\"%s\" "
+                    "fix=\"receivers.kafka.max_fetch_size of its size\"",
+                    c->options.group_id, reason);
+    else if (error != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) /* another one says why */
         log_limited(LOG_LEVEL_WARN, "kafka trouble group=%s error=\"%s\"", c->options.group_id, reason);
 }
 
@@ -135,6 +141,8 @@ static void on_time(void *user)
     pump(c);
     offsets_commit(&c->offsets, c->rk);
     membership_try_to_leave(&c->membership, c->rk);
+    if (!c->membership.leaving && !c->membership.is_paused)
+        place_seek(&c->partitions, c->rk, c->options.earliest, c->options.group_id);
     io_timer_set(c->timer, now + (c->partitions.n_ready > 0 ? AGAIN_NS : TICK_NS));
 }
 
@@ -173,7 +181,8 @@ static int set_all(rd_kafka_conf_t *conf, const struct consumer *c, struct error
     int r = kafka_conf_set_text(conf, e, "group.id", o->group_id);
     r = r < 0 ? r : kafka_conf_set_text(conf, e, "group.instance.id", o->group_instance_id);
     r = r < 0 ? r : kafka_conf_set(conf, e, "partition.assignment.strategy", "cooperative-sticky");
-    r = r < 0 ? r : kafka_conf_set(conf, e, "auto.offset.reset", "%s", o->earliest ? "earliest" : "latest");
+    r = r < 0 ? r : kafka_conf_set(conf, e, "auto.offset.reset", "error"); /* place.h */
+    r = r < 0 ? r : kafka_conf_set(conf, e, "isolation.level", "read_committed");
     r = r < 0 ? r : kafka_conf_set(conf, e, "enable.auto.commit", "false");
     r = r < 0 ? r : kafka_conf_set(conf, e, "enable.partition.eof", "true");
     r = r < 0 ? r : kafka_conf_set(conf, e, "enable.auto.offset.store", "false");
@@ -234,7 +243,8 @@ static int open_all(struct consumer *c, struct error *e)
         .context = c,
     };
     c->ready = (struct io_post){.fn = on_ready, .arg = c};
-    c->reading = (struct reading){&c->messages, o->group_id, receive_max(o)};
+    c->reading =
+        (struct reading){.messages = &c->messages, .group_id = o->group_id, .receive_max = receive_max(o)};
     c->offsets = (struct offsets){.partitions = &c->partitions, .group_id = o->group_id};
     c->membership = (struct membership){.partitions = &c->partitions,
                                         .loop = o->loop,
@@ -393,6 +403,9 @@ int consumer_show(const struct consumer *c, struct buffer *out)
     r = r < 0 ? r
               : show_number(out, "profgate_kafka_paused", "gauge",
                             "Whether nothing is fetched until there is room", c->membership.is_paused);
+    r = r < 0 ? r
+              : show_number(out, "profgate_kafka_messages_gone_total", "counter",
+                            "Messages that brokers had deleted before they were read", c->reading.gone);
     r = r < 0 ? r
               : show_number(out, "profgate_kafka_rebalances_total", "counter",
                             "Times that partitions came or went", c->membership.rebalances);

@@ -34,6 +34,7 @@ int partitions_add(struct partitions *ps, const char *topic, int32_t id)
     p->all = ps;
     p->id = id;
     p->last = &p->first;
+    p->missing = -1;
     progress_init(&p->progress);
     bad_batch_init(&p->bad);
     return 0;

@@ -40,6 +40,8 @@ struct partition {
     int32_t id;
     struct progress progress;
     struct bad_batch bad;
+    bool is_unplaced; /* librdkafka stands still there (place.h) */
+    int64_t missing;  /* the offset that was not; -1: none */
     struct message *first, **last;
     uint32_t n_working; /* messages that are WORKING or UNSAFE */
     bool is_leaving;    /* nothing more is taken of it */

@@ -12,6 +12,8 @@ void progress_init(struct progress *p)
 
 void progress_done(struct progress *p, int64_t offset, uint64_t now_ns)
 {
+    if (offset < p->done) /* of a topic that was made again */
+        progress_init(p);
     p->done = offset;
     const bool is_new = p->n_marks == 0 || now_ns - p->marks[p->n_marks - 1].began_ns >= PROGRESS_MARK_NS;
     if (is_new && p->n_marks < PROGRESS_MARKS)
@@ -39,7 +41,7 @@ bool progress_ask(struct progress *p, int64_t *ret)
 
 void progress_committed(struct progress *p, int64_t offset, bool is_good)
 {
-    if (is_good)
+    if (is_good && offset <= p->asked)
         p->committed = max_of(p->committed, offset);
     else if (p->asked == offset)
         p->asked = p->committed;

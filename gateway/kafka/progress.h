@@ -28,7 +28,8 @@ struct progress {
 
 void progress_init(struct progress *p);
 
-/* All before `offset` is done, now. */
+/* All before `offset` is done, now. One that is before the last begins anew: what was flushed or committed
+ * says nothing then. */
 void progress_done(struct progress *p, int64_t offset, uint64_t now_ns);
 
 /* What was done before that time is with the exporters. */

@@ -2,9 +2,12 @@
 #include "gateway/kafka/reading.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
+#include "gateway/kafka/place.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/kafka/connection.h"
 
 bool reading_is_full(const struct partitions *ps)
 {
@@ -70,9 +73,26 @@ static void take_bad_batch(struct reading *r, rd_kafka_t *rk, struct partition *
 
 /* ---- what there is ---- */
 
+static void trouble(const struct reading *r, const rd_kafka_message_t *m)
+{
+    const char *fix = kafka_fix(m->err);
+    char at[32] = "none";
+    if (m->offset >= 0)
+        snprintf(at, sizeof at, "%" PRId64, m->offset);
+    const char *topic = m->rkt ? rd_kafka_topic_name(m->rkt) : "";
+    if (fix)
+        log_limited(LOG_LEVEL_WARN,
+                    "kafka trouble group=%s topic=%s partition=%d offset=%s error=\"%s\" fix=\"%s\"",
+                    r->group_id, topic, m->partition, at, rd_kafka_message_errstr(m), fix);
+    else
+        log_limited(LOG_LEVEL_WARN, "kafka trouble group=%s topic=%s partition=%d offset=%s error=\"%s\"",
+                    r->group_id, topic, m->partition, at, rd_kafka_message_errstr(m));
+}
+
 /* Where there is no memory it is read again from here, when there is some. */
 static void take_message(struct reading *r, rd_kafka_t *rk, struct partition *p, rd_kafka_message_t *message)
 {
+    r->gone += place_found(p, message->offset);
     if (!is_taken(r, rk, p, message->offset)) {
         rd_kafka_message_destroy(message);
     } else if (!messages_take(r->messages, p, message)) {
@@ -83,8 +103,17 @@ static void take_message(struct reading *r, rd_kafka_t *rk, struct partition *p,
 
 static void take_end(struct reading *r, rd_kafka_t *rk, struct partition *p, int64_t offset)
 {
+    r->gone += place_found(p, offset);
     if (is_taken(r, rk, p, offset) && offset > max_of(p->progress.done, (int64_t)0))
         messages_end(r->messages, p, offset);
+}
+
+/* The first or the last offset may not be told, either: that is trouble, and asked for again. */
+static void take_missing(const struct reading *r, struct partition *p, const rd_kafka_message_t *message)
+{
+    if (message->offset < 0 && message->offset != RD_KAFKA_OFFSET_INVALID)
+        trouble(r, message);
+    place_missing(p, message->offset);
 }
 
 bool reading_poll(struct reading *r, rd_kafka_t *rk)
@@ -104,9 +133,10 @@ bool reading_poll(struct reading *r, rd_kafka_t *rk)
         take_end(r, rk, p, message->offset);
     else if (is_of_batch(message->err) && p && !p->is_leaving)
         take_bad_batch(r, rk, p, message->offset);
+    else if (message->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET && p && !p->is_leaving)
+        take_missing(r, p, message);
     else if (message->err != 0 && message->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
-        log_limited(LOG_LEVEL_WARN, "kafka trouble group=%s error=\"%s\"", r->group_id,
-                    rd_kafka_message_errstr(message));
+        trouble(r, message);
     rd_kafka_message_destroy(message);
     return true;
 }

@@ -19,6 +19,7 @@ struct reading {
     struct messages *messages;
     const char *group_id;
     uint64_t receive_max; /* bytes of a broker's answer, and of what a batch in zstd becomes */
+    uint64_t gone;        /* offsets that brokers had deleted before they were read */
 };
 
 /* As much is under way as may be. */

@@ -29,6 +29,25 @@ const char *kafka_warning(const struct kafka_connection *c)
                : NULL;
 }
 
+const char *kafka_fix(rd_kafka_resp_err_t error)
+{
+    switch (error) {
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+        return "an ACL that allows us DESCRIBE and READ, or WRITE, on the topic";
+    case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED: return "an ACL that allows us READ on the group";
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+        return "make the topic, which was deleted or never there, or let brokers do so";
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+        return "a larger max.message.bytes of the topic, or a smaller producer.max_message_bytes";
+    case RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS:
+    case RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+        return "bring its replicas back, or a smaller min.insync.replicas";
+    default: return NULL;
+    }
+}
+
 int kafka_conf_set(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *format, ...)
 {
     char value[512], why[256];

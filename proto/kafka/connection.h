@@ -14,6 +14,9 @@
 /* What is known to go wrong with it and the librdkafka that is there, for the log; NULL: nothing. */
 const char *kafka_warning(const struct kafka_connection *c);
 
+/* What a person does about that error, behind "fix"; NULL: nothing that is known. */
+const char *kafka_fix(rd_kafka_resp_err_t error);
+
 /* librdkafka's configuration for it, which logs nothing (what matters are events and answers). For
  * rd_kafka_new, which takes it over, or rd_kafka_conf_destroy. 0, -ENOMEM, or -EINVAL with *e. */
 int kafka_conf_new(rd_kafka_conf_t **ret, const struct kafka_connection *c, struct error *e);

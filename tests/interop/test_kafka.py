@@ -307,6 +307,49 @@ def test_a_batch_that_inflates_to_too_much_is_passed_over(broker, produce, bomb,
     assert points(json_lines(tmp_path / "m.json")) == times(of_small, 4 * n)
 
 
+def has_committed(broker, group, *topics):
+    """Whether the group has committed all that is in them."""
+    return all(broker.committed(group, topic) == broker.ends(topic) for topic in topics)
+
+
+def test_what_is_gone_or_was_never_there_is_told_from_what_is(broker, produce):
+    """Aborted transactions and messages of nothing; a topic that is made again with fewer partitions; what retention took."""
+    odd, anew, old = broker.create(next(TOPICS), 1), broker.create(next(TOPICS), 2), broker.create(next(TOPICS), 1)
+    group = f"{odd}-group"
+    config = reading(broker, odd, "metrics: { flush_interval: 1s }\n").replace(f"[{odd}]", f"[{odd}, {anew}, {old}]")
+    producer = broker.kafka.KafkaProducer(bootstrap_servers=f"127.0.0.1:{broker.port}", transactional_id=odd)
+    producer.init_transactions()
+    for ends in (producer.abort_transaction, producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        for headers, body in ([("a", b"b" * 3000), ("", b"")], SMALL), ([], None), ([], b""):
+            producer.send(odd, body, headers=headers, key=b"" if headers else b"k", partition=0)
+        producer.flush()
+        ends()
+    producer.close()
+    produce(anew, [SMALL] * 6, 2)
+    produce(old, [SMALL] * 3, 1)
+    with running(Gateway(config=config)) as gateway:
+        wait_for(lambda: has_committed(broker, group, odd, anew, old), "all to be committed")
+        assert gateway.total("profgate_kafka_messages_total", outcome="ok") == gateway.total("profgate_kafka_messages_total") == 3 + 6 + 3
+        assert gateway.total("profgate_samples_total") == (1 + 6 + 3) * samples_in(decoded([SMALL]))
+        with broker.admin() as admin:
+            admin.delete_topics([anew])
+        wait_for(lambda: "Unknown partition" in gateway.log(), "the topic to be gone")
+        broker.create(anew, 1)
+        produce(anew, [SMALL], 1)
+        wait_for(lambda: broker.committed(group, anew) == {0: 1}, "the new one to be committed")
+        assert gateway.total("profgate_kafka_messages_total", outcome="ok") == 13 and gateway.total("profgate_kafka_messages_gone_total") == 0
+        assert f"kafka partition begins anew, and is read from there topic={anew} partition=0 offset=0" in gateway.log()
+        assert gateway.stop() == 0
+    produce(old, [SMALL] * 10, 1)
+    with broker.admin() as admin:
+        admin.delete_records({broker.kafka.TopicPartition(old, 0): 8})
+    with running(Gateway(config=config)) as gateway:
+        wait_for(lambda: has_committed(broker, group, old), "what is left to be committed")
+        assert gateway.total("profgate_kafka_messages_total", outcome="ok") == gateway.total("profgate_kafka_messages_gone_total") == 5
+        assert f"kafka messages gone before they were read topic={old} partition=0 offset=3 messages=5 fix=" in gateway.log()
+
+
 def test_who_stops_while_the_others_agree_ends_well(broker):
     """As when all are restarted one after the other: the last one is just being made the leader."""
     for pause in (0.3, 0.8, 1.5):

@@ -89,6 +89,8 @@ class Broker:
             "offsets.topic.replication.factor=1", "offsets.topic.num.partitions=1", "transaction.state.log.replication.factor=1",
             "transaction.state.log.num.partitions=1", "transaction.state.log.min.isr=1", "group.initial.rebalance.delay.ms=0",
             "group.min.session.timeout.ms=1000", "log.cleaner.enable=false", "ssl.keystore.type=PEM",
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found=true",
             f"ssl.keystore.location={path}/store.pem", *(
                 f"listener.name.{name}.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\nlistener.name.{name}.plain.sasl.jaas.config={login}\n"
                 f"listener.name.{name}.scram-sha-512.sasl.jaas.config={scram}" for name in ("sasl_plaintext", "sasl_ssl"))]) + "\n")
@@ -113,14 +115,38 @@ class Broker:
         self.process.close()
         self.folder.cleanup()
 
-    def create(self, topic, partitions=4):
+    @contextlib.contextmanager
+    def admin(self):
         admin = self.kafka.KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{self.port}")
         try:
-            from kafka.admin import NewTopic
-            admin.create_topics([NewTopic(topic, partitions, 1)])
+            yield admin
         finally:
             admin.close()
+
+    def create(self, topic, partitions=4, **configs):
+        """`configs`: of the topic, with _ for a point."""
+        from kafka.admin import NewTopic
+        with self.admin() as admin:
+            admin.create_topics([NewTopic(topic, partitions, 1)])
+        if configs:
+            self.configure(topic, **configs)
         return topic
+
+    def configure(self, topic, **configs):
+        from kafka.admin import ConfigResource, ConfigResourceType
+        with self.admin() as admin:
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={k.replace("_", "."): str(v) for k, v in configs.items()})])
+
+    @contextlib.contextmanager
+    def denied(self, topic):
+        """Who comes with a name may neither read nor write it meanwhile."""
+        from kafka.admin import ACL, ACLFilter, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourcePatternFilter, ResourceType
+        with self.admin() as admin:
+            admin.create_acls([ACL(principal=f"User:{NAME}", host="*", operation=operation, permission_type=ACLPermissionType.DENY,
+                                   resource_pattern=ResourcePattern(ResourceType.TOPIC, topic)) for operation in (ACLOperation.READ, ACLOperation.WRITE)])
+            yield
+            admin.delete_acls([ACLFilter(principal=f"User:{NAME}", host="*", operation=ACLOperation.ANY, permission_type=ACLPermissionType.ANY,
+                                         resource_pattern=ResourcePatternFilter(ResourceType.TOPIC, topic, ACLResourcePatternType.ANY))])
 
     def ends(self, topic):
         """{partition: offset behind the last message}."""

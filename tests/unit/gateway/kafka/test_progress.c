@@ -70,3 +70,22 @@ UNIT(notes_are_bounded_and_never_early)
     ck_assert(progress_ask(&p, &offset));
     ck_assert_int_eq(offset, 1000000);
 }
+
+/* A topic that was made again begins at 0: what was committed of the former says nothing. */
+UNIT(an_offset_before_the_last_begins_anew)
+{
+    struct progress p;
+    int64_t offset;
+    progress_init(&p);
+    progress_done(&p, 100, 1 * SEC);
+    progress_flushed(&p, 2 * SEC);
+    ck_assert(progress_ask(&p, &offset));
+    progress_done(&p, 5, 3 * SEC);
+    progress_committed(&p, 100, true); /* the answer to what was asked before */
+    ck_assert(!progress_is_settled(&p));
+    progress_flushed(&p, 4 * SEC);
+    ck_assert(progress_ask(&p, &offset));
+    ck_assert_int_eq(offset, 5);
+    progress_committed(&p, 5, true);
+    ck_assert(progress_is_settled(&p));
+}
