@@ -350,6 +350,64 @@ def test_what_is_gone_or_was_never_there_is_told_from_what_is(broker, produce):
         assert f"kafka messages gone before they were read topic={old} partition=0 offset=3 messages=5 fix=" in gateway.log()
 
 
+def test_batches_are_larger_than_somebody_takes(broker, produce):
+    """A broker refuses a whole batch, of which each message would be taken: it is sent one by one. A reader that may receive less than
+    a batch says so and reads it when it may."""
+    topic = broker.create(next(TOPICS), 1, max_message_bytes=len(SMALL) + 2000)
+    writing = f"""
+profiles: {{ keep: 100%, exporters: [kafka/raw] }}
+exporters: {{ kafka/raw: {{ brokers: ['127.0.0.1:{broker.port}'], profiles: {{ topic: {topic} }}, partition_profiles_by_resource_attributes: false,
+                           producer: {{ linger: 1s }} }} }}
+"""
+    with running(Gateway(config=writing)) as writer:
+        for _ in range(6):
+            assert writer.post(SMALL)[0] == 200
+        wait_for(lambda: writer.total("profgate_export_requests_total", signal="profiles", outcome="sent") == 6, "all to be sent")
+        assert f"topic {topic}: a batch is larger than its max.message.bytes" in writer.log()
+        broker.configure(topic, max_message_bytes=2000)
+        assert writer.post(SMALL)[0] == 200
+        wait_for(lambda: writer.total("profgate_forward_dropped_samples_total") > 0, "what is too large by itself to be lost")
+        assert writer.total("profgate_forward_dropped_samples_total") == samples_in(decoded([SMALL]))
+        assert f"topic {topic}: Broker: Message size too large; fix: a larger max.message.bytes" in writer.log()
+        assert writer.stop() == 0
+    assert len(broker.messages(topic)) == 6
+
+    topic, n = broker.create(next(TOPICS), 1, max_message_bytes=16 << 20), 2 + (2 << 20) // len(SMALL)
+    producer = broker.kafka.KafkaProducer(bootstrap_servers=f"127.0.0.1:{broker.port}", linger_ms=10000, batch_size=16 << 20, max_request_size=16 << 20)
+    for _ in range(n):
+        producer.send(topic, SMALL, partition=0)
+    producer.flush(timeout=PATIENCE)
+    producer.close()
+    more = "limits: { request_bytes: 1MiB }\nmetrics: { flush_interval: 1s }\n"
+    with running(Gateway(config=reading(broker, topic, more))) as gateway:
+        wait_for(lambda: "kafka batch larger than may be received" in gateway.log(), "the batch to be told of")
+        assert "fix=\"receivers.kafka.max_fetch_size" in gateway.log() and gateway.stop() == 0
+    with running(Gateway(config=reading(broker, topic, more, max_fetch_size="8MiB"))) as gateway:
+        wait_for(lambda: gateway.total("profgate_kafka_messages_total", outcome="ok") == n, "the batch to be read")
+
+
+def test_a_right_that_is_lost_and_given_back(broker):
+    """Nothing is lost meanwhile, and what is to be done is said."""
+    topic = broker.create(next(TOPICS), 1)
+    login = f"auth: {{ sasl: {{ mechanism: PLAIN, username: {NAME}, password: {PASSWORD} }} }}"
+    more = f"""
+profiles: {{ keep: 100%, exporters: [kafka/raw] }}
+exporters: {{ kafka/raw: {{ brokers: ['127.0.0.1:{broker.sasl}'], profiles: {{ topic: {topic} }}, partition_profiles_by_resource_attributes: false, {login},
+                           retry_on_failure: {{ initial_interval: 20ms, max_interval: 100ms }} }} }}
+"""
+    read_only = reading(broker, topic).replace(str(broker.port), str(broker.sasl)).replace("group_id", f"{login}, group_id")
+    with running(Gateway(config=more), Gateway(config=read_only)) as (writer, reader):
+        assert writer.post(SMALL)[0] == 200
+        wait_for(lambda: reader.total("profgate_kafka_messages_total", outcome="ok") == 1, "the first to be read")
+        with broker.denied(topic):
+            assert writer.post(SMALL)[0] == 200
+            for gateway, fix in (writer, f"topic {topic}: Broker: Topic authorization failed; fix: an ACL"), (reader, f"topic={topic} partition=0 offset=1 error="):
+                wait_for(lambda: fix in gateway.log(), "the loss to be told of")
+            assert 'fix="an ACL' in reader.log()
+        wait_for(lambda: reader.total("profgate_kafka_messages_total", outcome="ok") == 2, "the second to be read")
+        assert writer.total("profgate_forward_dropped_samples_total") == 0
+
+
 def test_who_stops_while_the_others_agree_ends_well(broker):
     """As when all are restarted one after the other: the last one is just being made the leader."""
     for pause in (0.3, 0.8, 1.5):

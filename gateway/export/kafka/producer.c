@@ -8,6 +8,10 @@
  * pass (no such topic yet, no permission yet) waits in `again` and is handed over once more, and meanwhile
  * nothing else is: it would fare likewise.
  *
+ * A broker judges batches: one that is larger than its topic's max.message.bytes is refused whole, also where
+ * each message of it would be taken. librdkafka does not split it. So what is refused in company is handed
+ * over once more, by a librdkafka that is made anew and sends one message at a time.
+ *
  * The thread waits on one condition, signalled by who pushes, by librdkafka when it has something to report
  * and by who ends it. Memory: bodies are charged by the queue; what flies is charged once more, since
  * librdkafka copies what is small and compresses what it sends, and bounded by FLYING_MAX.
@@ -29,6 +33,7 @@
 #include "proto/client/queue.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
+#include "proto/kafka/connection.h"
 #include "proto/otlp/json/write.h"
 
 #define FLYING_MAX ((size_t)16 << 20)
@@ -50,8 +55,9 @@ struct sent {
     uint64_t attempts;
     struct buffer json; /* empty: the body goes as it is */
     size_t charged;
+    bool is_alone;               /* it failed by itself, before it was in a batch */
     enum client_event_kind kind; /* once it is told */
-    const char *message;
+    const char *message, *fix;   /* the latter may be NULL */
 };
 
 struct sent_list {
@@ -89,9 +95,11 @@ struct producer {
     struct sent *held; /* popped, and there was no room for it */
     struct sent_list again;
     uint64_t again_at;
+    uint32_t batch_messages; /* what rk was made with */
     uint32_t n_flying;
     size_t flying;
-    bool is_fatal, is_starved, is_purged;
+    bool is_stale; /* rk is to be made anew, when nothing of it flies */
+    bool is_starved, is_purged;
     uint64_t purged_at;
 
     void (*done)(void *user); /* the loop's */
@@ -193,6 +201,7 @@ static int open_kafka(struct producer *p, struct error *e)
     if (r < 0)
         return r;
     r = set_all(conf, &p->options, e);
+    p->batch_messages = p->options.batch_messages;
     if (r < 0) {
         rd_kafka_conf_destroy(conf);
         return r;
@@ -225,12 +234,17 @@ static void tell(struct producer *p, struct sent *s, enum client_event_kind kind
     io_loop_post_in(p->loop, &p->post);
 }
 
-static void note_failure(struct producer *p, bool is_attempt, const char *why)
+static void explain(struct error *e, const struct producer *p, const char *why, const char *fix)
+{
+    error_set(e, 0, "topic %s: %s%s%s", p->options.topic, why, fix ? "; fix: " : "", fix ? fix : "");
+}
+
+static void note_failure(struct producer *p, bool is_attempt, const char *why, const char *fix)
 {
     pthread_mutex_lock(&p->lock);
     p->retried += is_attempt;
     if (!p->why.text[0]) /* the first is the cause of the others */
-        error_set(&p->why, 0, "%s", why);
+        explain(&p->why, p, why, fix);
     pthread_mutex_unlock(&p->lock);
     io_loop_post_in(p->loop, &p->post);
 }
@@ -243,11 +257,26 @@ static bool is_final(rd_kafka_resp_err_t error)
            error == RD_KAFKA_RESP_ERR__BAD_MSG;
 }
 
+static void send_one_by_one(struct producer *p, struct sent *s)
+{
+    p->options.batch_messages = 1;
+    p->is_stale = true;
+    p->again_at = 0;
+    list_add(&p->again, s);
+    note_failure(p, true,
+                 "a batch is larger than its max.message.bytes, and from now on messages are sent one by one",
+                 "a larger max.message.bytes, or a smaller producer.flush_max_messages, and a restart");
+}
+
 static void failed(struct producer *p, struct sent *s, rd_kafka_resp_err_t error)
 {
     const char *why = rd_kafka_err2str(error);
     uint64_t wait;
-    if (error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
+    s->fix = kafka_fix(error);
+    if (error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && !s->is_alone && p->batch_messages > 1 &&
+        !p->is_purged)
+        send_one_by_one(p, s);
+    else if (error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
         tell(p, s, CLIENT_TOO_LARGE, why);
     else if (is_final(error))
         tell(p, s, CLIENT_REFUSED, why);
@@ -260,7 +289,7 @@ static void failed(struct producer *p, struct sent *s, rd_kafka_resp_err_t error
         if (!p->again.first)
             p->again_at = clock_monotonic() + wait;
         list_add(&p->again, s);
-        note_failure(p, true, why);
+        note_failure(p, true, why, s->fix);
     }
 }
 
@@ -285,8 +314,9 @@ static void take_reports(struct producer *p)
             while ((m = rd_kafka_event_message_next(event)))
                 landed(p, m->_private, m->err);
         else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR) {
-            p->is_fatal |= rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL;
-            note_failure(p, false, rd_kafka_event_error_string(event));
+            p->is_stale |= rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL;
+            note_failure(p, false, rd_kafka_event_error_string(event),
+                         kafka_fix(rd_kafka_event_error(event)));
         }
         rd_kafka_event_destroy(event);
     }
@@ -348,6 +378,7 @@ static enum handed hand_over(struct producer *p, struct sent *s)
     if (p->options.keyed)
         key_print(key_of_request(client_body_bytes(body), p->options.key_of), key);
     s->attempts++;
+    s->is_alone = false;
     p->n_flying++;
     p->flying += body->n + s->json.n;
     if (rd_kafka_produce(p->topic, RD_KAFKA_PARTITION_UA, 0, (void *)payload.p, payload.n,
@@ -355,6 +386,7 @@ static enum handed hand_over(struct producer *p, struct sent *s)
         return HANDED_OVER;
     const rd_kafka_resp_err_t error = rd_kafka_last_error();
     if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL || p->n_flying == 1) {
+        s->is_alone = true;
         landed(p, s, error);
         return SETTLED;
     }
@@ -368,7 +400,7 @@ static enum handed hand_over(struct producer *p, struct sent *s)
 static void hand_over_again(struct producer *p)
 {
     struct sent *s = p->again.first;
-    if (!s || p->is_fatal || clock_monotonic() < p->again_at)
+    if (!s || p->is_stale || clock_monotonic() < p->again_at)
         return;
     list_init(&p->again);
     for (struct sent *next; s; s = next) {
@@ -385,7 +417,7 @@ static void hand_over_again(struct producer *p)
 
 static void hand_over_waiting(struct producer *p)
 {
-    while (!p->again.first && !p->is_fatal && !p->is_purged) {
+    while (!p->again.first && !p->is_stale && !p->is_purged) {
         struct sent *s = p->held ? take_ptr(p->held) : pop(p);
         if (!s)
             return;
@@ -396,17 +428,17 @@ static void hand_over_waiting(struct producer *p)
     }
 }
 
-/* A producer that lost its place in its own numbering: there is a new one when nothing of it flies. */
+/* A producer that lost its place in its own numbering, or made batches too large. */
 static void begin_anew(struct producer *p)
 {
     struct error e;
-    if (!p->is_fatal || p->n_flying > 0)
+    if (!p->is_stale || p->n_flying > 0)
         return;
     close_kafka(p);
     if (open_kafka(p, &e) == 0)
-        p->is_fatal = false;
+        p->is_stale = false;
     else
-        note_failure(p, false, e.text);
+        note_failure(p, false, e.text, NULL);
 }
 
 /* ---- the end ---- */
@@ -414,7 +446,7 @@ static void begin_anew(struct producer *p)
 /* Behind hand_over_waiting, which has emptied the queue or says why not. */
 static bool is_settled(const struct producer *p)
 {
-    return p->n_flying == 0 && !p->again.first && !p->held && !p->is_fatal && !p->is_starved;
+    return p->n_flying == 0 && !p->again.first && !p->held && !p->is_stale && !p->is_starved;
 }
 
 /* The time is over: what waits is lost, and what flies is called back. */
@@ -442,7 +474,7 @@ static void give_up(struct producer *p)
 static uint64_t next_time(const struct producer *p, bool is_ending, uint64_t deadline_ns)
 {
     uint64_t t = p->again.first ? p->again_at : UINT64_MAX;
-    if (p->is_fatal || p->is_starved)
+    if (p->is_stale || p->is_starved)
         t = min_of(t, clock_monotonic() + LATER_NS);
     if (is_ending)
         t = min_of(t, p->is_purged ? p->purged_at + PURGE_NS : deadline_ns);
@@ -569,13 +601,16 @@ static void tell_lost(struct producer *p, struct lost *l, enum client_event_kind
 
 static void tell_one(struct producer *p, struct sent *s)
 {
+    struct error why;
+    if (s->message)
+        explain(&why, p, s->message, s->fix);
     const struct client_event event = {
         .kind = s->kind,
         .requests = 1,
         .items = s->entry->items,
         .attempts = s->attempts,
         .tag = s->entry->tag,
-        .message = s->message,
+        .message = s->message ? why.text : NULL,
     };
     send_queue_finish(&p->queue, s->entry);
     buffer_release(&s->json);

@@ -305,9 +305,12 @@ UNIT(what_no_broker_will_ever_take_is_lost_and_counted)
     struct bed b;
     size_t samples;
     open_bed(&b, CONFIG_TAKES_PROFILES, "partition_profiles_by_resource_attributes: false");
-    rd_kafka_mock_push_request_errors(b.cluster, 0, 1, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    /* in company, it may be; and alone */
+    rd_kafka_mock_push_request_errors(b.cluster, 0, 2, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
+                                      RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
     samples = push_one(&b);
     UNTIL(b.loop, b.stats->value[STATS_EXPORT_PROFILES_FAILED] == 1);
+    ck_assert_uint_eq(b.stats->value[STATS_EXPORT_PROFILES_RETRIED], 1);
     ck_assert_uint_eq(b.stats->value[STATS_FORWARD_DROPPED], samples);
     ck_assert_uint_eq(b.stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
     close_bed(&b, NSEC_PER_SEC);
