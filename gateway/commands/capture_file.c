@@ -17,7 +17,8 @@
 #include "proto/otlp/json/profiles.h"
 #include "proto/pprof/legacy.h"
 
-#define CAPTURE_MAX (1u << 30) /* bytes of one capture, plain */
+#define CAPTURE_MAX (1u << 30)         /* bytes of one capture, plain */
+#define ZSTD_MAGIC  "\x28\xb5\x2f\xfd" /* RFC 8878 section 3.1.1 */
 
 static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .depth = 64};
 
@@ -75,18 +76,23 @@ static int release_input(const char *path, struct input *in, int r, struct error
     return mapping_close(&in->pages) ? error_set(e, -EIO, "%s: was changed while it was read", path) : r;
 }
 
-/* Gunzips what is gzip, in its place. */
+static enum coding coding_of(struct bytes b)
+{
+    return coding_is_gzip(b) ? CODING_GZIP : bytes_starts(b, ZSTD_MAGIC) ? CODING_ZSTD : CODING_IDENTITY;
+}
+
+/* Unpacks what is packed, in its place. */
 static int unpack(const char *path, struct input *in, struct error *e)
 {
-    if (!coding_is_gzip(in->bytes))
+    const enum coding coding = coding_of(in->bytes);
+    if (coding == CODING_IDENTITY)
         return 0;
     struct buffer plain = BUFFER_INIT(CAPTURE_MAX);
     struct coding_decoder *decoder = coding_decoder_new();
-    int r = decoder
-                ? coding_decode(decoder, CODING_GZIP, in->bytes, CAPTURE_MAX, PROFILES_PADDING, NULL, &plain)
-                : -ENOMEM;
+    int r = decoder ? coding_decode(decoder, coding, in->bytes, CAPTURE_MAX, PROFILES_PADDING, NULL, &plain)
+                    : -ENOMEM;
     coding_decoder_free(decoder);
-    r = r == 0 ? 0 : error_set(e, -EINVAL, "%s: corrupt gzip, or longer than 1 GiB", path);
+    r = r == 0 ? 0 : error_set(e, -EINVAL, "%s: corrupt %s, or longer than 1 GiB", path, coding_name(coding));
     r = release_input(path, in, r, e);
     in->buffer = plain;
     in->bytes = buffer_bytes(&plain);
@@ -260,9 +266,33 @@ static int read_text(const char *path, enum from_text_format format, struct byte
                      &request, each, context, e);
 }
 
+/* What people take for profiles that we read, by how it begins, which OTLP does not. */
+static const char *stranger(struct bytes b)
+{
+    static const struct {
+        const char *begins, *is;
+    } known[] = {
+        {"FLR", "a recording of Java's Flight Recorder"},
+        {"JAVA PROFILE", "a heap dump of Java's"},
+        {"PERFILE2", "perf.data, of which `perf script` makes a text"},
+        {"\xff\xfe", "text in UTF-16, not UTF-8"},
+        {"\xfe\xff", "text in UTF-16, not UTF-8"},
+        {"\x1f\x8b", "packed twice"},
+        {ZSTD_MAGIC, "packed twice"},
+        {"PK\3\4", "a zip archive"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (bytes_starts(b, known[i].begins))
+            return known[i].is;
+    return NULL;
+}
+
 static int read_otlp(const char *path, struct input *in, each_request *each, void *context, struct error *e)
 {
     const struct bytes b = in->bytes;
+    const char *is = stranger(b);
+    if (is)
+        return error_set(e, -EBADMSG, "%s: %s: no profile that can be read here", path, is);
     if (b.n > 0 && b.p[0] == 0) /* no field has that number; and a length below 16 MiB begins so */
         return read_delimited(path, b, each, context, e);
     return each(context, &(struct capture_request){b, PROFILES_LAYOUT_UNKNOWN, path,
@@ -274,7 +304,7 @@ static int read_any(const char *path, struct input *in, each_request *each, buil
 {
     const struct bytes b = in->bytes;
     switch (convert_guess(b)) {
-    case CONVERT_IS_JSON: return read_json(path, b, each, context, e);
+    case CONVERT_IS_JSON: return read_json(path, from_text_without_mark(b), each, context, e);
     case CONVERT_IS_OLDER_PPROF: return read_legacy(path, b, each, put, context, e);
     case CONVERT_IS_TEXT: return read_text(path, from_text_guess(b), b, each, context, e);
     case CONVERT_IS_PPROF: return read_pprof(path, in, each, put, context, e);

@@ -2,7 +2,7 @@
 /*
  * Captured requests from disk: serialized ExportProfilesServiceRequest or ProfilesData, one or each behind
  * its length, or OTLP/JSON, one or one a line, as file exporters write them; or pprof, folded stacks, or what
- * `perf script` prints; plain or gzip.
+ * `perf script` prints; plain, gzip or zstd.
  */
 #ifndef GATEWAY_COMMANDS_CAPTURE_FILE_H
 #define GATEWAY_COMMANDS_CAPTURE_FILE_H

@@ -142,7 +142,7 @@ const struct settings_command conformance_command = {
     .doc = "hold OTLP profiles against the specification, and say where they break which rule",
     .text =
         "Checks requests (ExportProfilesServiceRequest or ProfilesData as protobuf of any layout, or OTLP/JSON; one\n"
-        "or several; plain or gzip) rule by rule, on the wire and in what they say. Of each rule that is broken it\n"
+        "or several; plain, gzip or zstd) rule by rule, on the wire and in what they say. Of each rule that is broken it\n"
         "prints where, what the specification says, and how it is mended.\n"
         "Exits with 1 when there are findings of --fail or worse, with 2 when a file cannot be read as a request.\n",
     .flags = &flags,

@@ -218,7 +218,10 @@ static int convert_request(void *context, const struct capture_request *request)
     enum convert_format to = c->to ? c->to : request->was_other ? CONVERT_OTLP : CONVERT_PPROF;
     c->n_requests++;
     if (request->body.n == 0)
-        return error_set(c->e, -EINVAL, "%s is empty: there is no profile in it", request->place);
+        return error_set(c->e, -EINVAL,
+                         request->was_json ? "%s: there is no profile in it, as resourceProfiles has them"
+                                           : "%s is empty: there is no profile in it",
+                         request->place);
     if (c->n_requests > 1 && !c->written && to != CONVERT_JSON && to != CONVERT_FOLDED)
         return error_set(c->e, -EINVAL, "%s has more than one request: let OUT be a folder", c->in);
     /* What was just made is a request as it stands: only who takes it apart needs to look into it. */
@@ -346,7 +349,7 @@ const struct settings_command convert_command = {
     .doc = "profiles in one format as another: pprof, OTLP, folded stacks, perf script, speedscope",
     .text =
         "Reads pprof (also the texts of `debug=1` and what gperftools writes), OTLP protobuf, OTLP/JSON, folded stacks\n"
-        "or what `perf script` printed, plain or gzip, and writes what OUT's name or --to says: nothing\n"
+        "or what `perf script` printed, plain, gzip or zstd, and writes what OUT's name or --to says: nothing\n"
         "that pprof has is lost in OTLP, protobuf or JSON. pprof has samples, their stacks, values and labels, and\n"
         "no place for scopes, ids, frame types and timestamps; pprof-exact has the request along in a field that\n"
         "pprof's readers pass over, and is that request again for profgate. - is standard input or output; OUT may be a folder.\n"

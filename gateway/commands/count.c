@@ -327,7 +327,7 @@ const struct settings_command count_command = {
     .doc = "classify captured requests offline and print the counters",
     .text =
         "Classifies captured requests (serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON,\n"
-        "one request or one a line), pprof, folded stacks or what `perf script` printed, plain or gzip, and prints\n"
+        "one request or one a line), pprof, folded stacks or what `perf script` printed, plain, gzip or zstd, and prints\n"
         "what was counted: resources and labels in their order, the largest value of a metric first.\n",
     .flags = &flags,
     .run = run,

@@ -192,7 +192,7 @@ const struct settings_command look_command = {
     .usage = "[--listen ADDRESS] FILE...",
     .doc = "show captured requests and profiles in a browser",
     .text =
-        "Shows files (OTLP as captured, pprof, folded stacks or what `perf script` printed, plain or gzip) on the\n"
+        "Shows files (OTLP as captured, pprof, folded stacks or what `perf script` printed, plain, gzip or zstd) on the\n"
         "page that a gateway has, at the address it prints, until it is interrupted.\n",
     .flags = &flags,
     .run = run,

@@ -12,8 +12,9 @@
 
 enum convert_input convert_guess(struct bytes body)
 {
-    return body.n > 0 && body.p[0] == '{' ? CONVERT_IS_JSON /* as protobuf a group: OTLP has none */
-           : pprof_is_legacy(body)        ? CONVERT_IS_OLDER_PPROF
+    return bytes_starts(from_text_without_mark(body), "{")
+               ? CONVERT_IS_JSON /* as protobuf a group: OTLP has none */
+           : pprof_is_legacy(body)                   ? CONVERT_IS_OLDER_PPROF
            : from_text_guess(body) != FROM_TEXT_NONE ? CONVERT_IS_TEXT
            : pprof_is_likely(body)                   ? CONVERT_IS_PPROF
                                                      : CONVERT_IS_OTLP;

@@ -124,6 +124,7 @@ int from_text(struct from_text *c, enum from_text_format format, struct bytes te
               const struct from_text_options *options, struct buffer *out, struct error *e)
 {
     struct stacks *s = &c->stacks;
+    text = from_text_without_mark(text);
     begin(s, text);
     int r = readers[format](s, text, options, e);
     r = r != 0 ? r : s->is_too_long ? FROM_TEXT_TOO_LARGE : s->failed;
@@ -133,6 +134,13 @@ int from_text(struct from_text *c, enum from_text_format format, struct bytes te
 }
 
 /* ---- which one it is -------------------------------------------------------------------------- */
+
+struct bytes from_text_without_mark(struct bytes text)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    const size_t n = bytes_starts(text, mark) ? sizeof mark - 1 : 0;
+    return bytes_of(text.p + n, text.n - n);
+}
 
 static bool is_text(struct bytes body)
 {
@@ -146,7 +154,7 @@ static bool is_text(struct bytes body)
 
 enum from_text_format from_text_guess(struct bytes body)
 {
-    struct bytes rest = body, line = {0}, next = {0};
+    struct bytes rest = from_text_without_mark(body), line = {0}, next = {0};
     uint64_t number = 0;
     if (!is_text(body))
         return FROM_TEXT_NONE;

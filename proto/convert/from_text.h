@@ -28,6 +28,10 @@ struct from_text *from_text_free(struct from_text *c); /* returns NULL */
 int from_text(struct from_text *c, enum from_text_format format, struct bytes text,
               const struct from_text_options *options, struct buffer *out, struct error *e);
 
+/* Without the byte order mark that some programs put before UTF-8; protobuf never begins so (a field of wire
+ * type 7). */
+struct bytes from_text_without_mark(struct bytes text);
+
 /* What these bytes seem to be by the first of their lines; FROM_TEXT_NONE: no text. */
 enum from_text_format from_text_guess(struct bytes body);
 

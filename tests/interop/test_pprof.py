@@ -138,6 +138,18 @@ def test_every_format_by_name_by_flag_and_through_pipes(tmp_path):
     assert gzip.decompress(convert("--to", "pprof", "-", "-", stdin=piped.stdout).stdout)
 
 
+def test_what_windows_and_zstd_put_around_it_is_passed_over(tmp_path):
+    """A byte order mark before text, and the ends of its lines; a whole file packed by zstd."""
+    folded, json_ = b"main;a 1\nmain;b 2\n", convert("--to", "json", DATA / "pprof/go-heap.pb.gz", "-").stdout
+    for plain in (folded, json_):
+        for stdin in (b"\xef\xbb\xbf" + plain, plain.replace(b"\n", b"\r\n")):
+            assert convert("--to", "folded", "-", "-", stdin=stdin).stdout == convert("--to", "folded", "-", "-", stdin=plain).stdout != b""
+    packed = b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(folded)) + struct.pack("<I", len(folded) << 3 | 1)[:3] + folded
+    for to in ("folded", "otlp"):
+        assert convert("--to", to, "-", "-", stdin=packed).stdout == convert("--to", to, "-", "-", stdin=folded).stdout != b""
+    assert b"corrupt zstd" in convert("--to", "json", "-", "-", stdin=packed[:-9]).stderr
+
+
 def test_many_files_go_into_a_folder_and_one_bad_one_stops_none(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "bad.pb.gz").write_bytes(b"no profile")
@@ -162,6 +174,14 @@ def test_what_is_no_profile_is_said_to_be_none(tmp_path, content, says):
     (tmp_path / "in").write_bytes(content)
     done = convert("--to", "pprof", tmp_path / "in", tmp_path / "out.pprof")
     assert done.returncode == 1 and (says in done.stderr or b"no profile" in done.stderr), done.stderr
+
+
+def test_what_people_take_for_a_profile_is_named():
+    for content, says in ((b"FLR\0\0\2\0\0", b"Flight Recorder"), (b"PERFILE2" + bytes(96), b"`perf script` makes"),
+                          ("main;a 1\n".encode("utf-16"), b"UTF-16"), (gzip.compress(gzip.compress(b"x")), b"packed twice"),
+                          (b'{"shared":{"frames":[]}}', b"as resourceProfiles has")):
+        done = convert("--to", "otlp", "-", "-", stdin=content)
+        assert done.returncode == 1 and says in done.stderr, done.stderr
 
 
 def varint(n):

@@ -146,7 +146,7 @@ static enum refusal read_body(struct converting *c, const struct intake_head *he
     const enum convert_input input = input_of(head, body);
     const bool is_otlp = input == CONVERT_IS_JSON || (input == CONVERT_IS_OTLP && body.n > 0);
     c->to = c->to ? c->to : is_otlp ? CONVERT_PPROF : CONVERT_OTLP;
-    return input == CONVERT_IS_JSON   ? read_json(c, body)
+    return input == CONVERT_IS_JSON   ? read_json(c, from_text_without_mark(body))
            : input == CONVERT_IS_TEXT ? read_text(c, head, from_text_guess(body), body)
            : is_otlp                  ? REFUSAL_NONE
                                       : read_pprof(c, head, body);

@@ -265,6 +265,8 @@ UNIT(texts_are_told_from_protobuf)
     ck_assert_int_eq(from_text_guess(BYTES_LIT("\t 401\n\t 402\n")), FROM_TEXT_PERF_SCRIPT);
     ck_assert_int_eq(from_text_guess(BYTES_LIT("a;b 1\n")), FROM_TEXT_FOLDED);
     ck_assert_int_eq(from_text_guess(BYTES_LIT("# x\n\nls 12 1.5: cycles:\n")), FROM_TEXT_PERF_SCRIPT);
+    ck_assert_int_eq(from_text_guess(BYTES_LIT("\xef\xbb\xbfls 12 1.5: cycles:\n")), FROM_TEXT_PERF_SCRIPT);
+    ck_assert_int_eq(from_text_guess(BYTES_LIT("\xef\xbb\xbf")), FROM_TEXT_NONE);
     ck_assert_int_eq(from_text_guess(BYTES_LIT("\n\x02\x0a\x00")), FROM_TEXT_NONE);
     ck_assert_int_eq(from_text_guess(BYTES_LIT("\n\x7f")), FROM_TEXT_NONE);
     ck_assert_int_eq(from_text_guess(BYTES_LIT("")), FROM_TEXT_NONE);
