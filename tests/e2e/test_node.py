@@ -193,5 +193,5 @@ def test_one_that_lies_harms_nobody(tmp_path):
     lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "node_liar.c", lambda: Process([node, *apart(node), PROGRAM, "60"]), FIRST,
                                  lambda *both: min(sum(stacks.values()) for stacks in both) >= 120, begun=0.4)
     hits, exact, complete, named, odd = judge(stacks, Chains(node).has)
-    assert min(exact, complete, named) >= nearly_all(LATE, hits), odd[:3]
+    assert min(exact, complete, named) >= nearly_all(AFTER, hits), odd[:3]
     assert any("v8js" in stack.kinds for stack in lies)
