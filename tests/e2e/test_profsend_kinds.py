@@ -86,6 +86,7 @@ def profiled(receiver, arguments, *programs):
                 assert process.wait(5 * PATIENCE) == 0, process.log()  # some take seconds of CPU time
             said = [(p.pid, dict((k, float(v)) for k, v in re.findall(r"(\w+)=(\S+)", p.log()))) for p in at_work]
         assert sender.stop() == 0, sender.log()
+        print(sender.log())
     assert not receiver.errors, receiver.errors[0]
     return said
 
@@ -114,13 +115,13 @@ def test_long_waits_are_likelier_and_sums_stay(truth, how):
         period = round(1e9 / 97)
         for pids in ([pid for pid, _ in all_said[:4]], [pid for pid, _ in all_said[4:]]):
             own = [hit.value for pid in pids for hit in receiver.of(pid, "off_cpu/nanoseconds") if "wait_here" in hit.names]
-            waited, naps = (sum(said[what] for pid, said in all_said if pid in pids) for what in ("waited", "naps"))
+            waited, squares, naps = (sum(said[what] for pid, said in all_said if pid in pids) for what in ("waited", "squares", "naps"))
             # Horvitz-Thompson: the variance of a sum of hits is at most the sum of their squares.
             error = SIGMAS * math.sqrt(sum(value ** 2 for value in own)) / 1e9
             assert abs(sum(own) / 1e9 - waited) <= error + 0.02 * waited, (sum(own) / 1e9, waited, error, len(own))
             is_short = waited / naps < period / 2e9  # naps of 3 ms; the others sleep for 2 to 22
-            # As many hits as there are naps, or periods in what was waited: the error is theirs, and half as much for chance.
-            allowed = 1.5 * SIGMAS * waited / math.sqrt(min(naps, waited * 1e9 / period))
+            # A wait weighs a period, so often as it is a part of one, or itself: the squares of both, and half as much for chance.
+            allowed = 1.5 * SIGMAS * math.sqrt(waited * period / 1e9 + squares)
             assert error < allowed and (not is_short or len(own) < 0.6 * naps), (error, allowed, waited, len(own), naps)
             if not how:  # at leave what a wait stands for is by what the thread's last ones were
                 assert min(own) >= period - 1, min(own)

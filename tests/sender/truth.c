@@ -28,14 +28,16 @@ static double now(void)
     return seconds(CLOCK_MONOTONIC);
 }
 
-static double waited;
+static double waited, squares; /* of each time, summed */
 
 __attribute__((noinline)) void wait_here(double length)
 {
     double from = now();
     struct timespec t = {.tv_nsec = (long)(length * 1e9)};
     nanosleep(&t, NULL);
-    waited += now() - from;
+    double took = now() - from;
+    waited += took;
+    squares += took * took;
 }
 
 static volatile unsigned long sink;
@@ -86,7 +88,7 @@ static int sleeping(double length, double least, double more)
         x = x * 1103515245 + 12345;
         wait_here(least + more * (double)(x >> 16 & 1023) / 1024);
     }
-    return printf("waited=%.9f naps=%u\n", waited, naps) < 0;
+    return printf("waited=%.9f squares=%.9f naps=%u\n", waited, squares, naps) < 0;
 }
 
 static int spinning(double length, double share)
