@@ -44,13 +44,17 @@ void look_put_counts(struct json *j, const struct look_found *found, const struc
     json_key(j, "not_kept"), json_u64(j, t->self[side].p[LOOK_NODE_NOT_KEPT]);
 }
 
-int look_tree_of(const struct look_asked *asked, struct look_tree *ret, struct look_found found[LOOK_SIDES])
+int look_tree_of(const struct look_asked *asked, uint32_t most, struct look_tree *ret,
+                 struct look_found found[LOOK_SIDES])
 {
     const struct look_question *q = asked->question;
-    int r = look_tree_init(ret, asked->budget, q->detail);
+    const bool leaves_out = q->filter.p || q->under || q->metric.p;
+    int r = look_tree_init(ret, asked->budget, q->detail, leaves_out ? LOOK_ALL_NODES : most);
     const uint32_t n = q->endpoint == LOOK_DIFF ? 2 : 1;
     for (uint32_t i = 0; i < n && r == 0; i++)
         r = look_tree_gather(ret, i, asked->store, &q->select[i], asked->deadline_ns, &found[i]);
+    if (r == 0)
+        r = look_tree_grow(ret);
     if (r == 0 && q->filter.p)
         r = look_tree_filter(ret, q->filter, false);
     if (r == 0 && q->function.p && q->endpoint == LOOK_RULES)

@@ -150,7 +150,7 @@ int look_write_flame(const struct look_asked *asked, struct json *j)
 {
     struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
-    int r = look_tree_of(asked, &tree, found);
+    int r = look_tree_of(asked, asked->question->nodes, &tree, found);
     if (r == 0) {
         json_open(j, '{');
         look_put_window(j, &found[0]);
@@ -168,7 +168,7 @@ int look_write_diff(const struct look_asked *asked, struct json *j)
     static const char *const names[] = {"a", "b"};
     struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
-    int r = look_tree_of(asked, &tree, found);
+    int r = look_tree_of(asked, asked->question->nodes, &tree, found);
     if (r == 0) {
         json_open(j, '{');
         look_put_type(j, asked->question, found[0].unit.n > 0 ? found[0].unit : found[1].unit);
@@ -315,7 +315,7 @@ int look_write_sandwich(const struct look_asked *asked, struct json *j)
     struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
     struct sandwich s = {.frame = LOOK_NONE};
-    int r = look_tree_of(asked, &tree, found);
+    int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found);
     int callers = partial_init(&s.callers, asked->budget), callees = partial_init(&s.callees, asked->budget);
     if (r == 0)
         r = callers < 0 ? callers : callees < 0 ? callees : slice_tree(&tree, asked->question->function, &s);

@@ -40,7 +40,7 @@ int look_write_folded(const struct look_asked *asked, struct buffer *out)
     struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
     uint32_t path[LOOK_STACK_MAX];
-    int r = look_tree_of(asked, &tree, found);
+    int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found);
     for (uint32_t i = 1; r == 0 && i < tree.dict.nodes.n; i++) {
         if (tree.self[0].p[i] == 0)
             continue;
@@ -158,7 +158,7 @@ int look_write_pprof(const struct look_asked *asked, struct buffer *out)
     struct look_found found[LOOK_SIDES] = {0};
     struct buffer plain = BUFFER_INIT(LOOK_ANSWER_MAX);
     struct gzip_stream *gzip = gzip_stream_new(GZIP_LEVEL);
-    int r = look_tree_of(asked, &tree, found);
+    int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found);
     r = r != 0 ? r : gzip ? look_write_profile(asked, &tree, &found[0], &plain) : -ENOMEM;
     if (r == 0)
         r = gzip_stream_add(gzip, buffer_bytes(&plain), true, out);

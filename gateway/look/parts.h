@@ -43,8 +43,10 @@ int look_each_text(const struct look_asked *asked, void (*each)(void *context, s
 int look_write_profile(const struct look_asked *asked, const struct look_tree *tree,
                        const struct look_found *found, struct buffer *out);
 
-/* A selection as a tree with its totals, filtered as asked; of diff with both. 0 or as look_visit. */
-int look_tree_of(const struct look_asked *asked, struct look_tree *ret, struct look_found found[LOOK_SIDES]);
+/* A selection as a tree with its totals, filtered as asked; of diff with both. The `most` heaviest nodes, or
+ * more of them, are in it. 0 or as look_visit. */
+int look_tree_of(const struct look_asked *asked, uint32_t most, struct look_tree *ret,
+                 struct look_found found[LOOK_SIDES]);
 
 /* One of the parts between colons of a type's id. */
 #define LOOK_TYPE_PARTS 5u

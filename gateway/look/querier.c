@@ -285,7 +285,7 @@ static int answer_tree(struct call *c, const struct look_asked *asked, struct wi
         return WRONG(&c->wrong, UNIMPLEMENTED, "format: flame graphs and pprof are given only");
     c->question.endpoint = is_diff ? LOOK_DIFF : LOOK_FLAME;
     c->question.detail = is_profile ? LOOK_LINES : LOOK_NAMES; /* as Pyroscope's are */
-    int r = look_tree_of(asked, &tree, found);
+    int r = look_tree_of(asked, is_profile ? LOOK_ALL_NODES : c->question.nodes, &tree, found);
     if (r == 0 && is_profile) {
         r = put_profile(asked, &tree, &found[0], w, is_bare);
     } else if (r == 0) {

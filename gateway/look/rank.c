@@ -144,7 +144,8 @@ int look_write_top(const struct look_asked *asked, struct json *j)
     struct ranking k = {.tree = &tree};
     k.group_of.budget = k.first.budget = k.next.budget = k.open.budget = asked->budget;
     k.self.budget = k.total.budget = k.rows.budget = asked->budget;
-    int r = look_tree_of(asked, &tree, found), made = look_dict_init(&k.groups, asked->budget);
+    int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found),
+        made = look_dict_init(&k.groups, asked->budget);
     r = r != 0 ? r : made;
     if (r == 0)
         r = make_groups(&k, asked->question->by);

@@ -200,7 +200,7 @@ int look_write_rules(const struct look_asked *asked, struct json *j)
         return -ENOMEM;
     s->asked = asked;
     s->stacks.budget = s->row_of.budget = s->rows.budget = s->ranked.budget = asked->budget;
-    int r = look_tree_of(asked, &s->tree, found);
+    int r = look_tree_of(asked, LOOK_ALL_NODES, &s->tree, found);
     if (r == 0)
         r = look_judge_init(&s->judge, asked, &s->tree, &asked->question->select[0]);
     r = r == 0 ? rank_stacks(s) : r;

@@ -68,6 +68,9 @@ int look_shown_choose(struct look_shown *s, uint32_t most, struct budget *budget
         r = vec_extend(&s->more[side], s->n);
     if (r < 0)
         return r;
+    for (uint32_t side = 0; side < s->n_sides; side++)
+        if (s->left[side])
+            memcpy(s->more[side].p, s->left[side], s->n * sizeof *s->more[side].p);
     s->number.p[0] = 0;
     for (uint32_t i = 1; i < s->n; i++) {
         const uint64_t w = look_shown_weight(s, i);
@@ -95,6 +98,7 @@ struct look_shown look_shown_of(const struct look_tree *t, uint32_t n_sides)
     for (uint32_t i = 0; i < n_sides; i++) {
         s.self[i] = t->self[i].p;
         s.total[i] = t->total[i].p;
+        s.left[i] = t->more[i].n == s.n ? t->more[i].p : NULL;
     }
     return s;
 }

@@ -13,7 +13,8 @@ struct look_shown {
     const struct look_node *nodes;
     uint32_t n, n_sides;
     const uint64_t *self[LOOK_SIDES], *total[LOOK_SIDES];
-    VEC(uint32_t) number; /* [node] in the answer, or LOOK_NONE */
+    const uint64_t *left[LOOK_SIDES]; /* [node] what it had `more` before; NULL: nothing */
+    VEC(uint32_t) number;             /* [node] in the answer, or LOOK_NONE */
     VEC(uint64_t) more[LOOK_SIDES];
     uint32_t root_frame; /* LOOK_NONE: it has none */
 };

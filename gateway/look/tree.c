@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Of an epoch, what is asked for is added up by node first, which is one addition a pair; then the nodes that
- * have something, in their order (parents first), become nodes of the tree.
- */
 #include "gateway/look/tree.h"
 
 #include <errno.h>
@@ -12,19 +8,23 @@
 /* From here on the coarse level tells what it can: 2000 slices are a fifth of a second. */
 #define COARSE_FROM_NS (6 * 3600ull * NSEC_PER_SEC)
 
-int look_tree_init(struct look_tree *t, struct budget *budget, enum look_detail detail)
+int look_tree_init(struct look_tree *t, struct budget *budget, enum look_detail detail, uint32_t most)
 {
-    *t = (struct look_tree){.budget = budget, .detail = detail};
+    *t = (struct look_tree){.budget = budget, .detail = detail, .most = most};
+    t->gathered_max = most == LOOK_ALL_NODES ? LOOK_GATHERED_MAX : LOOK_GATHERED_CUT_MAX;
     for (uint32_t i = 0; i < LOOK_SIDES; i++)
-        t->self[i].budget = t->total[i].budget = budget;
+        t->self[i].budget = t->more[i].budget = t->total[i].budget = budget;
+    look_gathered_init(&t->gathered, budget);
     return look_dict_init(&t->dict, budget);
 }
 
 void look_tree_release(struct look_tree *t)
 {
     look_dict_release(&t->dict);
+    look_gathered_release(&t->gathered);
     for (uint32_t i = 0; i < LOOK_SIDES; i++) {
         vec_release(&t->self[i]);
+        vec_release(&t->more[i]);
         vec_release(&t->total[i]);
     }
 }
@@ -194,20 +194,18 @@ int look_visit_examples(struct look_store *s, const struct look_visit_examples *
     return r;
 }
 
-/* ---- into a tree --------------------------------------------------------------------------- */
+/* ---- gathering ----------------------------------------------------------------------------- */
 
 struct gathering {
     struct look_tree *tree;
     uint32_t side;
-    VEC(uint64_t) value; /* [node of the epoch] */
     struct bytes unit;
 };
 
 static int begin_epoch(void *context, struct look_epoch *e)
 {
-    struct gathering *g = context;
-    vec_clear(&g->value);
-    return vec_extend(&g->value, e->dict.nodes.n);
+    const struct gathering *g = context;
+    return look_gathered_begin(&g->tree->gathered, &e->dict);
 }
 
 static int note_unit(struct gathering *g, const struct look_epoch *e, uint32_t series)
@@ -226,80 +224,30 @@ static int add_section(void *context, struct look_epoch *e, uint64_t at_ns,
                        const struct look_section *section)
 {
     struct gathering *g = context;
-    look_pairs_add(section->pairs, g->value.p, g->value.n);
+    look_pairs_add(section->pairs, look_gathered_values(&g->tree->gathered), e->dict.nodes.n);
     return note_unit(g, e, section->series);
 }
 
 static int add_example(void *context, struct look_epoch *e, const struct look_example *x)
 {
     struct gathering *g = context;
-    if (x->node < g->value.n)
-        g->value.p[x->node] = look_add(g->value.p[x->node], x->value);
+    uint64_t *values = look_gathered_values(&g->tree->gathered);
+    if (x->node < e->dict.nodes.n)
+        values[x->node] = look_add(values[x->node], x->value);
     return note_unit(g, e, x->series);
-}
-
-typedef VEC(uint32_t) numbers;
-
-static int all_unknown(numbers *v, uint32_t n)
-{
-    int r = vec_reserve(v, (uint64_t)n + 1);
-    if (r == 0)
-        memset(v->p, 0xff, (n + 1) * sizeof *v->p);
-    return r;
-}
-
-/* The epoch's numbers in the tree. */
-struct numbers_of {
-    numbers string, frame, node;
-};
-
-static int put_nodes(struct gathering *g, const struct look_dict *from, struct numbers_of *map)
-{
-    struct look_tree *t = g->tree;
-    map->node.p[LOOK_ROOT] = LOOK_ROOT;
-    for (uint32_t i = 1; i < from->nodes.n; i++) {
-        if (map->node.p[i] == LOOK_NONE)
-            continue; /* nothing below it has anything */
-        uint32_t *frame = &map->frame.p[from->nodes.p[i].frame];
-        if (*frame == LOOK_NONE)
-            *frame = look_dict_copy_frame(&t->dict, from, from->nodes.p[i].frame, t->detail, map->string.p);
-        const uint32_t parent = map->node.p[from->nodes.p[i].parent];
-        const uint32_t node = *frame == LOOK_NONE ? LOOK_NONE : look_dict_node(&t->dict, parent, *frame);
-        if (node == LOOK_NONE || vec_extend(&t->self[g->side], t->dict.nodes.n) < 0)
-            return -ENOMEM;
-        map->node.p[i] = node;
-        uint64_t *self = &t->self[g->side].p[node];
-        *self = look_add(*self, g->value.p[i]);
-    }
-    return 0;
 }
 
 static int end_epoch(void *context, struct look_epoch *e)
 {
-    struct gathering *g = context;
-    const struct look_dict *from = &e->dict;
-    struct numbers_of map = {
-        .string.budget = g->tree->budget, .frame.budget = g->tree->budget, .node.budget = g->tree->budget};
-    int r = all_unknown(&map.string, from->strings.n);
-    if (r == 0)
-        r = all_unknown(&map.frame, from->frames.n);
-    if (r == 0)
-        r = all_unknown(&map.node, from->nodes.n);
-    for (uint32_t i = r == 0 ? from->nodes.n : 0; i-- > 1;)
-        if (g->value.p[i] > 0 || map.node.p[i] == 0)
-            map.node.p[i] = map.node.p[from->nodes.p[i].parent] = 0; /* wanted */
-    if (r == 0)
-        r = put_nodes(g, from, &map);
-    vec_release(&map.string);
-    vec_release(&map.frame);
-    vec_release(&map.node);
-    return r;
+    const struct gathering *g = context;
+    return look_gathered_end(g->tree, g->side, &e->dict, !e->is_read);
 }
 
 int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
                      const struct look_select *select, uint64_t deadline_ns, struct look_found *ret)
 {
-    struct gathering g = {.tree = t, .side = side, .value.budget = t->budget};
+    struct gathering g = {.tree = t, .side = side};
+    t->n_sides = max_of(t->n_sides, side + 1);
     const struct look_visit visit = {
         .select = select,
         .is_of_services = true,
@@ -313,7 +261,6 @@ int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
     const struct look_visit_examples examples = {select, begin_epoch, add_example, end_epoch, &g, t->budget};
     int r = select->trace.n > 0 ? look_visit_examples(s, &examples, ret) : look_visit(s, &visit, ret);
     ret->unit = g.unit;
-    vec_release(&g.value);
     return r;
 }
 
@@ -326,13 +273,16 @@ static bool has_text(struct bytes name, struct bytes text)
 
 int look_tree_filter(struct look_tree *t, struct bytes text, bool is_whole)
 {
-    const uint32_t n = t->dict.nodes.n;
-    VEC(uint8_t) has = {.budget = t->budget};
-    int r = vec_extend(&has, n);
+    const uint32_t n = t->dict.nodes.n, n_frames = t->dict.frames.n;
+    VEC(uint8_t) has = {.budget = t->budget}; /* [node], and behind them [frame] */
+    int r = vec_extend(&has, n + n_frames);
+    for (uint32_t i = 0; r == 0 && i < n_frames; i++) {
+        const struct bytes name = intern_get(&t->dict.strings, t->dict.frames.p[i].name);
+        has.p[n + i] = is_whole ? bytes_eq(name, text) : has_text(name, text);
+    }
     for (uint32_t i = 1; r == 0 && i < n; i++) {
         const struct look_node *node = &t->dict.nodes.p[i];
-        const struct bytes name = intern_get(&t->dict.strings, t->dict.frames.p[node->frame].name);
-        has.p[i] = has.p[node->parent] || (is_whole ? bytes_eq(name, text) : has_text(name, text));
+        has.p[i] = has.p[node->parent] || has.p[n + node->frame];
         for (uint32_t side = 0; side < LOOK_SIDES; side++)
             if (!has.p[i] && i < t->self[side].n)
                 t->self[side].p[i] = 0;
@@ -364,11 +314,13 @@ int look_tree_under(struct look_tree *t, const struct bytes *names, uint32_t n)
 int look_tree_sum(struct look_tree *t)
 {
     const uint32_t n = t->dict.nodes.n;
-    for (uint32_t side = 0; side < LOOK_SIDES; side++) {
+    for (uint32_t side = 0; side < t->n_sides; side++) {
         vec_clear(&t->total[side]);
-        if (vec_extend(&t->self[side], n) < 0 || vec_append_all(&t->total[side], t->self[side].p, n) < 0)
+        if (vec_append_all(&t->total[side], t->self[side].p, n) < 0)
             return -ENOMEM;
         uint64_t *total = t->total[side].p;
+        for (uint32_t i = 0; i < t->more[side].n; i++)
+            total[i] = look_add(total[i], t->more[side].p[i]);
         for (uint32_t i = n; i-- > 1;)
             total[t->dict.nodes.p[i].parent] = look_add(total[t->dict.nodes.p[i].parent], total[i]);
     }

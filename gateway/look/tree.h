@@ -17,18 +17,54 @@ struct look_found {
     struct bytes unit;          /* of its type; the tree's */
 };
 
+/* ---- what a tree grows from (grow.c) --------------------------------------------------------- */
+
 #define LOOK_SIDES 2u
+
+/* Of nodes of epochs; 0: none. */
+struct look_link {
+    uint32_t first, next; /* child; sibling, or another node that is the same in the tree */
+    uint32_t frame;       /* LOOK_NONE: no node, but what its parent has more */
+};
+
+/* A dictionary's nodes and frames stand behind those of the one before. */
+struct look_source {
+    const struct look_dict *dict; /* NULL: it is gone, and what of it is needed is in the tree */
+    uint32_t node, frame;         /* where they begin */
+};
+
+struct look_gathered {
+    VEC(uint64_t) total;         /* [node] with what is below it; of the last source its own, until it ends */
+    VEC(struct look_link) links; /* [node] */
+    VEC(uint32_t) frame_of;      /* [frame] that of the tree, or LOOK_NONE: not asked yet */
+    VEC(struct look_source) sources;
+    uint32_t root[LOOK_SIDES]; /* of the last source of a side, and the others' in its `next` */
+};
+
+/* ---- the tree ------------------------------------------------------------------------------ */
+
+/* Of init: all that there are. */
+#define LOOK_ALL_NODES UINT32_MAX
+
+/* Of a tree of all nodes, and of one that is cut, which needs less memory itself. */
+#define LOOK_GATHERED_MAX     (1u << 19)
+#define LOOK_GATHERED_CUT_MAX (1u << 20)
 
 struct look_tree {
     struct budget *budget;
+    struct look_gathered gathered; /* what it grows from */
     struct look_dict dict;
-    VEC(uint64_t) self[LOOK_SIDES];  /* [node]; kept as long as dict.nodes */
-    VEC(uint64_t) total[LOOK_SIDES]; /* by look_tree_sum */
+    VEC(uint64_t) self[LOOK_SIDES];  /* [node] */
+    VEC(uint64_t) more[LOOK_SIDES];  /* [node]: what is below it and no node; empty: nothing */
+    VEC(uint64_t) total[LOOK_SIDES]; /* [node], by look_tree_sum */
     enum look_detail detail;
+    uint32_t most, n_sides; /* n_sides: that something was gathered for */
+    uint32_t gathered_max;  /* with more nodes what was gathered becomes one tree's: 20 bytes each */
 };
 
-/* 0 or -ENOMEM. Released in any case. */
-int look_tree_init(struct look_tree *t, struct budget *budget, enum look_detail detail);
+/* For the `most` heaviest nodes: what else there is, is in their `more`. 0 or -ENOMEM. Released in any case.
+ */
+int look_tree_init(struct look_tree *t, struct budget *budget, enum look_detail detail, uint32_t most);
 void look_tree_release(struct look_tree *t);
 
 /* Conditions. */
@@ -67,9 +103,26 @@ struct look_visit_examples {
 int look_visit_examples(struct look_store *s, const struct look_visit_examples *visit,
                         struct look_found *ret);
 
-/* Adds all of a selection to a side; of one that names a trace its examples. As look_visit. */
+/* Gathers all of a selection for a side; of one that names a trace its examples. As look_visit. */
 int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
                      const struct look_select *select, uint64_t deadline_ns, struct look_found *ret);
+
+void look_gathered_init(struct look_gathered *g, struct budget *budget);
+void look_gathered_release(struct look_gathered *g);
+
+/* Another source, whose values are added to by node; they move with the next one. 0 or -ENOMEM. */
+int look_gathered_begin(struct look_gathered *g, const struct look_dict *dict);
+static inline uint64_t *look_gathered_values(const struct look_gathered *g)
+{
+    return g->total.p + vec_last(&g->sources)->node;
+}
+
+/* It has all its values, and is of that side. `stays`: until the tree has grown. 0 or -ENOMEM. */
+int look_gathered_end(struct look_tree *t, uint32_t side, const struct look_dict *dict, bool stays);
+
+/* Makes a tree of what was gathered, before the store changes: of all nodes, or of the heaviest, both sides
+ * together. Once. 0 or -ENOMEM. */
+int look_tree_grow(struct look_tree *t);
 
 /* Leaves out stacks without a frame whose name contains the text, or is it. 0 or -ENOMEM. */
 int look_tree_filter(struct look_tree *t, struct bytes text, bool is_whole);

@@ -140,6 +140,34 @@ UNIT(a_flame_adds_up_at_every_size)
     end();
 }
 
+static int larger_first(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x < y) - (x > y);
+}
+
+UNIT(a_small_flame_has_the_heaviest_nodes)
+{
+    begin();
+    json_object *all = json(LOOK_FLAME, "nodes=65536"), *some = json(LOOK_FLAME, "nodes=300");
+    json_object *of[] = {member(member(all, "node"), "total"), member(member(some, "node"), "total")};
+    uint64_t *totals[2];
+    ck_assert_uint_gt(length(of[0]), 1000);
+    ck_assert_uint_eq(length(of[1]), 300);
+    for (int k = 0; k < 2; k++) {
+        totals[k] = unit_made(calloc(length(of[k]), sizeof *totals[k]));
+        for (uint32_t i = 0; i < length(of[k]); i++)
+            totals[k][i] = at(of[k], i);
+        qsort(totals[k], length(of[k]), sizeof *totals[k], larger_first);
+    }
+    ck_assert_int_eq(memcmp(totals[0], totals[1], 300 * sizeof *totals[0]), 0);
+    free(totals[0]);
+    free(totals[1]);
+    json_object_put(all);
+    json_object_put(some);
+    end();
+}
+
 /* By its stacks, by its functions, over time, as pprof and as folded: one sum. */
 UNIT(all_endpoints_say_the_same)
 {

@@ -69,21 +69,30 @@ static void push(void)
     look_store_tick(store, now, now);
 }
 
-/* What a tree of all that is kept adds up to. */
-static uint64_t total(enum look_level level)
+/* What a tree of all that is kept adds up to; of that many nodes, gathered so many at once. */
+static uint64_t total_of(enum look_level level, uint32_t most, uint32_t gathered_max, uint32_t *ret_nodes)
 {
     struct look_tree tree;
     struct look_found found;
     struct look_select select = {.from_ns = level == LOOK_COARSE ? 0 : BEGIN - NSEC_PER_SEC,
                                  .to_ns = now + 3600ull * NSEC_PER_SEC,
                                  .type = BYTES_LIT(LOOK_CPU_TYPE)};
-    ck_assert_int_eq(look_tree_init(&tree, NULL, LOOK_LINES), 0);
+    ck_assert_int_eq(look_tree_init(&tree, NULL, LOOK_LINES, most), 0);
+    tree.gathered_max = gathered_max;
     ck_assert_int_eq(look_tree_gather(&tree, 0, store, &select, 0, &found), 0);
+    ck_assert_int_eq(look_tree_grow(&tree), 0);
     ck_assert_int_eq(look_tree_sum(&tree), 0);
     ck_assert_int_eq(found.level, level);
     const uint64_t sum = tree.total[0].p[LOOK_ROOT];
+    *ret_nodes = tree.dict.nodes.n;
     look_tree_release(&tree);
     return sum;
+}
+
+static uint64_t total(enum look_level level)
+{
+    uint32_t nodes;
+    return total_of(level, LOOK_ALL_NODES, LOOK_GATHERED_MAX, &nodes);
 }
 
 /* The n-th file whose name has this in it; its path. */
@@ -253,6 +262,32 @@ UNIT(files_are_bounded)
     ck_assert_uint_le(most, 2u << 20);
     ck_assert_uint_gt(look_shelf_n(store->shelf), 1);
     ck_assert_uint_lt(look_shelf_n(store->shelf), 20);
+    close_store();
+    leave();
+}
+
+/* Of six files of the same, however much of them is gathered at once, and whatever of it is shown. */
+UNIT(files_are_one_tree)
+{
+    uint32_t nodes, other;
+    unit_new_folder(folder);
+    take("connector/ebpf-go-0003.pb");
+    open_store(1u << 30);
+    for (int i = 0; i < 6; i++) {
+        push();
+        store->epochs[store->n_epochs - 1]->began_ns -= 901ull * NSEC_PER_SEC; /* an epoch each */
+    }
+    close_store();
+    open_store(1u << 30);
+    ck_assert_uint_eq(look_shelf_n(store->shelf), 6);
+    const uint64_t sum = total_of(LOOK_FINE, LOOK_ALL_NODES, UINT32_MAX, &nodes);
+    ck_assert_uint_gt(nodes, 1000);
+    ck_assert_uint_eq(total_of(LOOK_FINE, LOOK_ALL_NODES, 100, &other), sum);
+    ck_assert_uint_eq(other, nodes);
+    ck_assert_uint_eq(total_of(LOOK_FINE, 500, UINT32_MAX, &other), sum);
+    ck_assert_uint_eq(other, LOOK_FIRST_NODE + 500);
+    ck_assert_uint_eq(total_of(LOOK_FINE, 500, 100, &other), sum);
+    ck_assert_uint_eq(other, LOOK_FIRST_NODE + 500);
     close_store();
     leave();
 }
