@@ -17,6 +17,7 @@ const volatile __u64 ring_size = 0; /* bytes in the ring buffer; set before load
 /* Counted here, read by user space through the mapped .bss. */
 __u64 n_samples = 0;      /* taken, the lost ones included */
 __u64 n_lost = 0;         /* samples: no room in the ring buffer */
+__u64 n_unended = 0;      /* lost: waits whose end the kernel did not tell */
 __u64 n_notices_lost = 0; /* of fork and exit, likewise */
 __u64 n_busy = 0;         /* lost: the program was interrupted by itself (preemption in a probe; an NMI) */
 

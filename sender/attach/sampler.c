@@ -432,6 +432,7 @@ struct sampler_counts sampler_counts(const struct sampler *s)
         .busy = counted->n_busy,
         .malformed = s->malformed,
         .exec_lost = counted->n_exec_lost,
+        .unended = counted->n_unended,
         .notices_lost = counted->n_notices_lost,
         .labels_left = counted->n_labels_left,
         .walks = counted->n_walks,

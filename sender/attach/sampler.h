@@ -27,6 +27,7 @@ struct sampler_counts {
     uint64_t busy;                        /* samples lost because the kernel side was interrupted by itself */
     uint64_t malformed;                   /* records that contradict themselves */
     uint64_t exec_lost;                   /* notices of an execve, likewise */
+    uint64_t unended;                     /* waits whose end the kernel did not tell */
     uint64_t notices_lost;                /* of fork and exit */
     uint64_t labels_left;                 /* samples whose goroutine has more labels than were taken */
     uint64_t walks;                       /* of a process's mappings */

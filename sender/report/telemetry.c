@@ -39,11 +39,17 @@ static void losses(struct figures *f, const struct telemetry *t)
         const char *reason;
         uint64_t n;
     } lost[] = {
-        {"ring_full", t->sampler.lost},      {"interrupted", t->sampler.busy},
-        {"malformed", t->sampler.malformed}, {"exec_notice", t->sampler.exec_lost},
-        {"window", t->window_dropped},       {"pending", t->pending_dropped},
-        {"undelivered", t->delivery.lost},   {"rejected", t->delivery.rejected},
-        {"spool_full", t->spool.dropped},    {"process_notice", t->sampler.notices_lost},
+        {"ring_full", t->sampler.lost},
+        {"interrupted", t->sampler.busy},
+        {"malformed", t->sampler.malformed},
+        {"exec_notice", t->sampler.exec_lost},
+        {"window", t->window_dropped},
+        {"pending", t->pending_dropped},
+        {"undelivered", t->delivery.lost},
+        {"rejected", t->delivery.rejected},
+        {"spool_full", t->spool.dropped},
+        {"process_notice", t->sampler.notices_lost},
+        {"wait_without_end", t->sampler.unended},
     };
     for (size_t i = 0; i < ARRAY_LEN(lost); i++)
         add(f, (struct figure){"profsend.lost", "{sample}", LOST, METRIC_SUM, "reason", lost[i].reason,

@@ -17,7 +17,8 @@ void figures_log(struct program *p, enum log_level level)
     struct sampler_counts counts = sampler_counts(p->sampler);
     struct binaries_counts names = namer_counts(p->namer)->binaries;
     double seconds = (double)(clock_monotonic() - p->begun) / NSEC_PER_SEC;
-    unsigned long long lost = counts.lost + counts.busy + counts.malformed + p->collector.pending.dropped;
+    unsigned long long lost =
+        counts.lost + counts.busy + counts.unended + counts.malformed + p->collector.pending.dropped;
     log_write(
         level,
         "own use: samples=%llu lost=%llu exec_lost=%llu dropped=%llu sent=%llu rejected=%llu unsent=%llu "
