@@ -211,7 +211,8 @@ static int seal(struct look_epoch *e, uint32_t i, struct buffer *scratch)
     scratch->n = 0;
     merge(&e->open.p[i]);
     int r = look_slice_write(&e->open.p[i].pairs, scratch);
-    const struct look_slice slice = {e->open.p[i].at, e->open.p[i].level, buffer_bytes(scratch)};
+    const struct look_slice slice = {e->open.p[i].at, e->open.p[i].level, e->dict.nodes.n,
+                                     buffer_bytes(scratch)};
     if (r == 0 && slice.level == LOOK_FINE && vec_reserve(&e->slices, (uint64_t)e->slices.n + 1) == 0)
         r = add_to_coarse(e, i);
     if (r == 0)
@@ -238,6 +239,23 @@ int look_epoch_seal(struct look_epoch *e, bool (*is_over)(const struct look_open
     return r;
 }
 
+/* Those who told of a stack to it may ask the next one for it (store.c): which stacks it knows stays. */
+void look_epoch_finish(struct look_epoch *e)
+{
+    if (e->open.n > 0) /* what had no memory is sealed later, which may need a series */
+        return;
+    hash_table_release(&e->dict.strings.table);
+    hash_table_release(&e->dict.frame_of);
+    hash_table_release(&e->dict.node_of);
+    hash_table_release(&e->series_of);
+    vec_release(&e->coarse_of);
+    vec_fit(&e->dict.strings);
+    vec_fit(&e->dict.frames);
+    vec_fit(&e->dict.nodes);
+    vec_fit(&e->stacks);
+    vec_fit(&e->slices);
+}
+
 /* Whether a slice belongs to what is asked for: a fine one that is part of no coarse one yet, too. */
 static bool is_wanted(enum look_level of, uint32_t at, bool is_alone, enum look_level level, uint32_t from,
                       uint32_t to)
@@ -261,7 +279,8 @@ int look_epoch_each(struct look_epoch *e, enum look_level level, uint32_t from, 
         text.n = 0;
         merge(&e->open.p[i]);
         r = look_slice_write(&e->open.p[i].pairs, &text);
-        const struct look_slice slice = {e->open.p[i].at, e->open.p[i].level, buffer_bytes(&text)};
+        const struct look_slice slice = {e->open.p[i].at, e->open.p[i].level, e->dict.nodes.n,
+                                         buffer_bytes(&text)};
         r = r < 0 ? r : show(context, &slice);
     }
     buffer_release(&text);

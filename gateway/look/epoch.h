@@ -27,6 +27,7 @@ enum look_level { LOOK_FINE, LOOK_COARSE, LOOK_N_LEVELS };
 struct look_slice {
     uint32_t at; /* of its level */
     enum look_level level;
+    uint32_t n_nodes;  /* that there were when it was sealed */
     struct bytes data; /* the epoch's */
 };
 
@@ -87,6 +88,9 @@ void look_epoch_add_example(struct look_epoch *e, const struct look_example *exa
  * no memory for stays open; 0 or -ENOMEM. */
 int look_epoch_seal(struct look_epoch *e, bool (*is_over)(const struct look_open *open, uint64_t now_ns),
                     uint64_t now_ns);
+
+/* It grows no more: gives back what only that needs. */
+void look_epoch_finish(struct look_epoch *e);
 
 /* Takes a sealed slice, copied. 0 or -ENOMEM. */
 int look_epoch_add_sealed(struct look_epoch *e, const struct look_slice *slice);

@@ -2,6 +2,10 @@
 /*
  * WAL with synchronous=NORMAL: a commit is an append to the log, there after kill -9; the sync is the
  * checkpoint's, so that a power failure costs the last of it and nothing else.
+ *
+ * While an epoch grows, each second's names and slices are rows of their own: small ones, which pack badly
+ * and leave half a page each. When it ends they are written anew: names in one row, nodes in a few, slices an
+ * hour or so in one.
  */
 #include "gateway/look/epoch_file.h"
 
@@ -11,14 +15,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/look/dict_part.h"
 #include "proto/base/hash.h"
-#include "proto/sqlite/result.h"
 #include "proto/coding/coding.h"
+#include "proto/sqlite/result.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 
 /* Of what was new once, unpacked. */
 #define PART_MAX ((size_t)256 << 20)
+
+/* What a row has of an epoch that ended: all that a damaged one costs. */
+#define PART_NODES  65536u
+#define PACK_SLICES 360u
+#define PACK_BYTES  ((size_t)256 << 10)
 
 static const char settings[] =
     "PRAGMA page_size=8192; PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
@@ -29,9 +39,26 @@ static const char tables[] =
     "CREATE TABLE IF NOT EXISTS dict(seq INTEGER PRIMARY KEY, sum INTEGER NOT NULL, data BLOB NOT NULL);"
     "CREATE TABLE IF NOT EXISTS slice(id INTEGER PRIMARY KEY, level INTEGER NOT NULL, at INTEGER NOT NULL,"
     " seq INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL);"
-    "CREATE INDEX IF NOT EXISTS slice_at ON slice(level, at)";
+    "CREATE INDEX IF NOT EXISTS slice_at ON slice(level, at);"
+    "CREATE TABLE IF NOT EXISTS pack(id INTEGER PRIMARY KEY, level INTEGER NOT NULL, first INTEGER NOT NULL,"
+    " last INTEGER NOT NULL, seq INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL)";
 
-enum { BEGIN, COMMIT, ROLLBACK, PUT_DICT, PUT_SLICE, GET_DICT, GET_SLICE, GET_ORPHAN, SPAN, STATEMENTS };
+enum {
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
+    PUT_DICT,
+    PUT_SLICE,
+    PUT_PACK,
+    CLEAR_DICT,
+    CLEAR_SLICES,
+    GET_DICT,
+    GET_SLICE,
+    GET_PACK,
+    GET_ORPHAN,
+    SPAN,
+    STATEMENTS
+};
 
 static const char *const statements[STATEMENTS] = {
     [BEGIN] = "BEGIN IMMEDIATE",
@@ -39,20 +66,30 @@ static const char *const statements[STATEMENTS] = {
     [ROLLBACK] = "ROLLBACK",
     [PUT_DICT] = "INSERT INTO dict VALUES(?,?,?)",
     [PUT_SLICE] = "INSERT INTO slice(level,at,seq,sum,data) VALUES(?,?,?,?,?)",
+    [PUT_PACK] = "INSERT INTO pack(level,first,last,seq,sum,data) VALUES(?,?,?,?,?,?)",
+    [CLEAR_DICT] = "DELETE FROM dict",
+    [CLEAR_SLICES] = "DELETE FROM slice",
     [GET_DICT] = "SELECT sum,data,seq FROM dict ORDER BY seq",
     [GET_SLICE] = "SELECT sum,data,at,seq FROM slice WHERE level=? AND at>=? AND at<? ORDER BY at",
+    [GET_PACK] =
+        "SELECT sum,data,first,last,seq FROM pack WHERE level=? AND last>=? AND first<? ORDER BY first",
     /* fine ones of times that no coarse one was written of, since the program ended first */
     [GET_ORPHAN] = ("SELECT sum,data,at,seq FROM slice WHERE level=? AND at>=? AND at<?"
                     " AND at/60 NOT IN (SELECT at FROM slice WHERE level=1) ORDER BY at"),
-    [SPAN] = "SELECT min(at),max(at) FROM slice WHERE level=0",
+    [SPAN] = ("SELECT min(first),max(last) FROM (SELECT at AS first,at AS last FROM slice WHERE level=0"
+              " UNION ALL SELECT first,last FROM pack WHERE level=0)"),
 };
+
+/* Those that every epoch begins with, and no file has. */
+static const struct look_extent first_names = {LOOK_FIRST_STRING, LOOK_FIRST_FRAME, LOOK_FIRST_NODE, 0};
 
 struct look_file {
     struct sqlite3 *db;
     struct sqlite3_stmt *statement[STATEMENTS];
     struct coding_encoder *encoder;
     struct {
-        uint32_t strings, frames, nodes, series, slices, seq;
+        struct look_extent names;
+        uint32_t slices, seq;
     } written;
 };
 
@@ -69,9 +106,9 @@ static int run(struct look_file *f, int which)
     return r;
 }
 
-static uint64_t sum_of(uint64_t a, uint64_t b, uint64_t c, struct bytes data)
+static uint64_t sum_of(uint64_t a, uint64_t b, uint64_t c, uint64_t d, struct bytes data)
 {
-    const uint64_t head[] = {a, b, c, data.n};
+    const uint64_t head[] = {a, b, c, d, data.n};
     return hash_bytes(data, hash_bytes(bytes_of(head, sizeof head), LOOK_FILE_FORMAT));
 }
 
@@ -116,9 +153,7 @@ int look_file_open(struct look_file **ret, const char *path)
     struct look_file *f = calloc(1, sizeof *f);
     if (!f)
         return -ENOMEM;
-    f->written.strings = LOOK_FIRST_STRING;
-    f->written.frames = LOOK_FIRST_FRAME;
-    f->written.nodes = LOOK_FIRST_NODE;
+    f->written.names = first_names;
     /* For nobody else to read; SQLite gives the log the same mode. */
     autoclose int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 ? -errno : 0;
@@ -166,64 +201,41 @@ int look_file_span(struct look_file *f, uint32_t *ret_oldest, uint32_t *ret_newe
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* How many of each, then each: what look_file_read reads. */
-static int encode_dict(const struct look_file *f, const struct look_epoch *e, struct buffer *out)
+/* The row with these numbers, which stand first and are summed up with the data, and the data packed. */
+static int put_row(struct look_file *f, int which, const uint64_t *numbers, uint32_t n,
+                   const struct buffer *plain)
 {
-    struct wire_writer w = wire_writer(out);
-    const struct look_dict *d = &e->dict;
-    wire_put_varint(&w, d->strings.n - f->written.strings);
-    wire_put_varint(&w, d->frames.n - f->written.frames);
-    wire_put_varint(&w, d->nodes.n - f->written.nodes);
-    wire_put_varint(&w, e->series.n - f->written.series);
-    for (uint32_t i = f->written.strings; i < d->strings.n; i++) {
-        const struct bytes text = intern_get(&d->strings, i);
-        wire_put_varint(&w, text.n);
-        wire_put_raw(&w, text);
-    }
-    for (uint32_t i = f->written.frames; i < d->frames.n; i++) {
-        const struct look_frame *frame = &d->frames.p[i];
-        const uint32_t parts[] = {frame->name, frame->file, frame->lib,
-                                  frame->kind, frame->line, frame->inlined};
-        for (uint32_t k = 0; k < ARRAY_LEN(parts); k++)
-            wire_put_varint(&w, parts[k]);
-    }
-    for (uint32_t i = f->written.nodes; i < d->nodes.n; i++) {
-        wire_put_varint(&w, i - d->nodes.p[i].parent);
-        wire_put_varint(&w, d->nodes.p[i].frame);
-    }
-    for (uint32_t i = f->written.series; i < e->series.n; i++) {
-        const struct look_series *s = &e->series.p[i];
-        wire_put_varint(&w, s->type);
-        wire_put_varint(&w, s->unit);
-        for (uint32_t k = 0; k < LOOK_N_LABELS; k++)
-            wire_put_varint(&w, s->label[k]);
-    }
-    return w.failed;
-}
-
-static int put_dict(struct look_file *f, const struct look_epoch *e)
-{
-    struct buffer plain = BUFFER_INIT(PART_MAX), packed = BUFFER_INIT(PART_MAX);
+    struct buffer packed = BUFFER_INIT(PART_MAX);
+    uint64_t head[4] = {0};
     if (!f->encoder)
         f->encoder = coding_encoder_new(CODING_ZSTD, 0);
-    int r = f->encoder ? encode_dict(f, e, &plain) : -ENOMEM;
-    if (r == 0)
-        r = coding_encode(f->encoder, buffer_bytes(&plain), &packed);
+    int r = f->encoder ? coding_encode(f->encoder, buffer_bytes(plain), &packed) : -ENOMEM;
     if (r == 0) {
-        bind(f, PUT_DICT, 1, f->written.seq);
-        bind(f, PUT_DICT, 2, sum_of(f->written.seq, 0, 0, buffer_bytes(&packed)));
-        sqlite3_bind_blob64(f->statement[PUT_DICT], 3, packed.p, packed.n, SQLITE_STATIC);
-        r = run(f, PUT_DICT);
+        memcpy(head, numbers, n * sizeof *numbers);
+        for (uint32_t i = 0; i < n; i++)
+            bind(f, which, (int)i + 1, numbers[i]);
+        bind(f, which, (int)n + 1, sum_of(head[0], head[1], head[2], head[3], buffer_bytes(&packed)));
+        sqlite3_bind_blob64(f->statement[which], (int)n + 2, packed.p, packed.n, SQLITE_STATIC);
+        r = run(f, which);
     }
-    buffer_release(&plain);
     buffer_release(&packed);
+    return r;
+}
+
+static int put_dict(struct look_file *f, const struct look_epoch *e, uint64_t seq, struct look_extent from,
+                    struct look_extent to)
+{
+    struct buffer plain = BUFFER_INIT(PART_MAX);
+    int r = look_part_write(e, from, to, &plain);
+    r = r < 0 ? r : put_row(f, PUT_DICT, &seq, 1, &plain);
+    buffer_release(&plain);
     return r;
 }
 
 static int put_slice(struct look_file *f, const struct look_slice *slice, uint32_t seq)
 {
     const uint64_t numbers[] = {slice->level, slice->at, seq,
-                                sum_of(slice->level, slice->at, seq, slice->data)};
+                                sum_of(slice->level, slice->at, seq, 0, slice->data)};
     for (int i = 0; i < 4; i++)
         bind(f, PUT_SLICE, i + 1, numbers[i]);
     sqlite3_bind_blob64(f->statement[PUT_SLICE], 5, slice->data.p, slice->data.n, SQLITE_STATIC);
@@ -234,11 +246,12 @@ int look_file_write(struct look_file *f, struct look_epoch *e)
 {
     if (f->written.slices == e->slices.n)
         return 0; /* names are written with what needs them */
-    const bool has_news = f->written.nodes < e->dict.nodes.n || f->written.series < e->series.n;
+    const struct look_extent now = look_extent_of(e), was = f->written.names;
+    const bool has_news = was.nodes < now.nodes || was.series < now.series;
     const uint32_t seq = f->written.seq + has_news;
     int r = run(f, BEGIN);
     if (r == 0 && has_news)
-        r = put_dict(f, e);
+        r = put_dict(f, e, f->written.seq, was, now);
     for (uint32_t i = f->written.slices; i < e->slices.n && r == 0; i++)
         r = put_slice(f, &e->slices.p[i], seq);
     if (r == 0)
@@ -248,99 +261,93 @@ int look_file_write(struct look_file *f, struct look_epoch *e)
             run(f, ROLLBACK);
         return r;
     }
-    f->written.strings = e->dict.strings.n;
-    f->written.frames = e->dict.frames.n;
-    f->written.nodes = e->dict.nodes.n;
-    f->written.series = e->series.n;
+    f->written.names = has_news ? now : was;
     f->written.slices = e->slices.n;
     f->written.seq = seq;
     return 0;
 }
 
+/* ---- packing ------------------------------------------------------------------------------- */
+
+/* Rows: all but nodes, and then so many nodes each. A slice needs rows up to that of its last node. */
+static int pack_dict(struct look_file *f, const struct look_epoch *e)
+{
+    const struct look_extent all = look_extent_of(e);
+    struct look_extent to = all;
+    int r = run(f, CLEAR_DICT);
+    to.nodes = first_names.nodes;
+    r = r != 0 ? r : put_dict(f, e, 0, first_names, to);
+    for (uint64_t seq = 1; to.nodes < all.nodes && r == 0; seq++) {
+        const struct look_extent from = to;
+        to.nodes += min_of(PART_NODES, all.nodes - from.nodes);
+        r = put_dict(f, e, seq, from, to);
+    }
+    return r;
+}
+
+static uint64_t rows_for(uint32_t nodes)
+{
+    return 1 + (nodes - first_names.nodes + PART_NODES - 1) / PART_NODES;
+}
+
+/* Slices of a level, from the first on: a row of as many as it takes. *ret is the next one. */
+static int put_pack(struct look_file *f, const struct look_epoch *e, uint32_t first, uint32_t *ret)
+{
+    struct buffer plain = BUFFER_INIT(PART_MAX);
+    struct wire_writer w = wire_writer(&plain);
+    const struct look_slice *slices = e->slices.p;
+    const enum look_level level = slices[first].level;
+    uint64_t numbers[] = {level, slices[first].at, slices[first].at, 0};
+    uint32_t n = 0, i = first;
+    for (; i < e->slices.n && n < PACK_SLICES && plain.n < PACK_BYTES && w.failed == 0; i++) {
+        if (slices[i].level != level)
+            continue;
+        wire_put_varint(&w, slices[i].at);
+        wire_put_varint(&w, slices[i].data.n);
+        wire_put_raw(&w, slices[i].data);
+        numbers[1] = min_of(numbers[1], (uint64_t)slices[i].at);
+        numbers[2] = max_of(numbers[2], (uint64_t)slices[i].at);
+        numbers[3] = max_of(numbers[3], rows_for(slices[i].n_nodes));
+        n++;
+    }
+    *ret = i;
+    int r = w.failed < 0 ? w.failed : put_row(f, PUT_PACK, numbers, ARRAY_LEN(numbers), &plain);
+    buffer_release(&plain);
+    return r;
+}
+
+static int pack_slices(struct look_file *f, const struct look_epoch *e)
+{
+    int r = run(f, CLEAR_SLICES);
+    for (int level = LOOK_FINE; level < LOOK_N_LEVELS; level++)
+        for (uint32_t i = 0; i < e->slices.n && r == 0;) {
+            if (e->slices.p[i].level == (enum look_level)level)
+                r = put_pack(f, e, i, &i);
+            else
+                i++;
+        }
+    return r;
+}
+
+int look_file_pack(struct look_file *f, const struct look_epoch *e)
+{
+    if (f->written.slices != e->slices.n || e->slices.n == 0 || e->open.n > 0)
+        return 0;
+    int r = run(f, BEGIN);
+    if (r == 0)
+        r = pack_dict(f, e);
+    if (r == 0)
+        r = pack_slices(f, e);
+    if (r == 0)
+        r = run(f, COMMIT);
+    if (r == 0)
+        return result(f, sqlite3_exec(f->db, "VACUUM", NULL, NULL, NULL));
+    if (!sqlite3_get_autocommit(f->db))
+        run(f, ROLLBACK);
+    return r;
+}
+
 /* ---- reading ------------------------------------------------------------------------------- */
-
-/* A number below a bound. False: it is none. */
-static bool get(struct wire_reader *r, uint64_t below, uint32_t *ret)
-{
-    uint64_t v;
-    if (wire_next_varint(r, &v) != 0 || v >= below)
-        return false;
-    *ret = (uint32_t)v;
-    return true;
-}
-
-#define ANY (UINT32_MAX + 1ull)
-
-/* Each must get the number that it had: then those that refer to it are right. 0, LOOK_FILE_DAMAGED or
- * -ENOMEM, as the next three. */
-static int get_strings(struct wire_reader *r, struct look_dict *d, uint32_t n)
-{
-    for (uint32_t length; n-- > 0; r->p += length) {
-        if (!get(r, LOOK_NAME_MAX + 1, &length) || length > (size_t)(r->end - r->p))
-            return LOOK_FILE_DAMAGED;
-        const uint32_t wanted = d->strings.n, number = look_dict_string(d, bytes_of(r->p, length));
-        if (number != wanted)
-            return number == LOOK_NONE ? -ENOMEM : LOOK_FILE_DAMAGED;
-    }
-    return 0;
-}
-
-static int get_frames(struct wire_reader *r, struct look_dict *d, uint32_t n)
-{
-    while (n-- > 0) {
-        struct look_frame f = {0};
-        const uint64_t strings = d->strings.n;
-        if (!get(r, strings, &f.name) || !get(r, strings, &f.file) || !get(r, strings, &f.lib) ||
-            !get(r, strings, &f.kind) || !get(r, ANY, &f.line) || !get(r, 2, &f.inlined))
-            return LOOK_FILE_DAMAGED;
-        const uint32_t wanted = d->frames.n, number = look_dict_frame(d, &f);
-        if (number != wanted)
-            return number == LOOK_NONE ? -ENOMEM : LOOK_FILE_DAMAGED;
-    }
-    return 0;
-}
-
-static int get_nodes(struct wire_reader *r, struct look_dict *d, uint32_t n)
-{
-    while (n-- > 0) {
-        const uint32_t wanted = d->nodes.n;
-        uint32_t back, frame;
-        if (!get(r, wanted + 1ull, &back) || back == 0 || !get(r, d->frames.n, &frame))
-            return LOOK_FILE_DAMAGED;
-        const uint32_t number = look_dict_node(d, wanted - back, frame);
-        if (number != wanted)
-            return number == LOOK_NONE ? -ENOMEM : LOOK_FILE_DAMAGED;
-    }
-    return 0;
-}
-
-static int get_series(struct wire_reader *r, struct look_epoch *e, uint32_t n)
-{
-    const uint64_t strings = e->dict.strings.n;
-    while (n-- > 0) {
-        struct look_series s = {0};
-        if (!get(r, strings, &s.type) || !get(r, strings, &s.unit))
-            return LOOK_FILE_DAMAGED;
-        for (uint32_t k = 0; k < LOOK_N_LABELS; k++)
-            if (!get(r, strings, &s.label[k]))
-                return LOOK_FILE_DAMAGED;
-        if (vec_append(&e->series, s) < 0)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-static int get_part(struct bytes part, struct look_epoch *e)
-{
-    struct wire_reader r = wire_reader(part);
-    uint32_t strings, frames, nodes, series;
-    if (!get(&r, ANY, &strings) || !get(&r, ANY, &frames) || !get(&r, ANY, &nodes) || !get(&r, ANY, &series))
-        return LOOK_FILE_DAMAGED;
-    int rc = get_strings(&r, &e->dict, strings);
-    rc = rc != 0 ? rc : get_frames(&r, &e->dict, frames);
-    rc = rc != 0 ? rc : get_nodes(&r, &e->dict, nodes);
-    return rc != 0 ? rc : get_series(&r, e, series);
-}
 
 static struct bytes blob(struct sqlite3_stmt *s, int at)
 {
@@ -360,11 +367,12 @@ static int read_dict(struct look_file *f, struct look_epoch *e, uint32_t *ret_se
         const struct bytes data = blob(s, 1);
         const uint64_t seq = (uint64_t)sqlite3_column_int64(s, 2);
         plain.n = 0;
-        if (seq != *ret_seq || (uint64_t)sqlite3_column_int64(s, 0) != sum_of(seq, 0, 0, data))
+        if (seq != *ret_seq || (uint64_t)sqlite3_column_int64(s, 0) != sum_of(seq, 0, 0, 0, data))
             r = LOOK_FILE_DAMAGED;
         else
             r = coding_decode(decoder, CODING_ZSTD, data, PART_MAX, 0, NULL, &plain);
-        r = r > 0 ? LOOK_FILE_DAMAGED : r == 0 ? get_part(buffer_bytes(&plain), e) : r;
+        r = r == 0 ? look_part_read(e, buffer_bytes(&plain)) : r;
+        r = r > 0 ? LOOK_FILE_DAMAGED : r;
         *ret_seq += r == 0;
     }
     if (r == 0)
@@ -388,9 +396,10 @@ static int read_slices(struct look_file *f, int which, struct look_epoch *e, enu
     bind(f, which, 2, from);
     bind(f, which, 3, to);
     while (r == 0 && (rc = sqlite3_step(s)) == SQLITE_ROW) {
-        const struct look_slice slice = {(uint32_t)sqlite3_column_int64(s, 2), level, blob(s, 1)};
+        const struct look_slice slice = {(uint32_t)sqlite3_column_int64(s, 2), level, 0, blob(s, 1)};
         const uint64_t seq = (uint64_t)sqlite3_column_int64(s, 3);
-        if (seq > n_seq || (uint64_t)sqlite3_column_int64(s, 0) != sum_of(level, slice.at, seq, slice.data))
+        if (seq > n_seq ||
+            (uint64_t)sqlite3_column_int64(s, 0) != sum_of(level, slice.at, seq, 0, slice.data))
             ++*bad;
         else
             r = look_epoch_add_sealed(e, &slice);
@@ -402,6 +411,58 @@ static int read_slices(struct look_file *f, int which, struct look_epoch *e, enu
     return r;
 }
 
+/* Those slices of a pack that are in [from, to). 0, LOOK_FILE_DAMAGED or -ENOMEM. */
+static int add_pack(struct bytes pack, struct look_epoch *e, enum look_level level, uint64_t from,
+                    uint64_t to)
+{
+    struct wire_reader r = wire_reader(pack);
+    int rc = 0;
+    while (r.p < r.end && rc == 0) {
+        uint64_t at, n;
+        if (wire_next_varint(&r, &at) != 0 || wire_next_varint(&r, &n) != 0 || at > UINT32_MAX ||
+            n > (size_t)(r.end - r.p))
+            return LOOK_FILE_DAMAGED;
+        const struct look_slice slice = {(uint32_t)at, level, 0, bytes_of(r.p, n)};
+        if (at >= from && at < to)
+            rc = look_epoch_add_sealed(e, &slice);
+        r.p += n;
+    }
+    return rc;
+}
+
+static int read_packs(struct look_file *f, struct look_epoch *e, enum look_level level, uint64_t from,
+                      uint64_t to, uint32_t n_seq, uint32_t *bad)
+{
+    struct sqlite3_stmt *s = f->statement[GET_PACK];
+    struct coding_decoder *decoder = coding_decoder_new();
+    struct buffer plain = BUFFER_INIT(PART_MAX);
+    int rc, r = decoder ? 0 : -ENOMEM;
+    bind(f, GET_PACK, 1, level);
+    bind(f, GET_PACK, 2, from);
+    bind(f, GET_PACK, 3, to);
+    while (r == 0 && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        const uint64_t first = (uint64_t)sqlite3_column_int64(s, 2),
+                       last = (uint64_t)sqlite3_column_int64(s, 3),
+                       seq = (uint64_t)sqlite3_column_int64(s, 4);
+        int part = LOOK_FILE_DAMAGED;
+        plain.n = 0;
+        if (seq <= n_seq &&
+            (uint64_t)sqlite3_column_int64(s, 0) == sum_of(level, first, last, seq, blob(s, 1)))
+            part = coding_decode(decoder, CODING_ZSTD, blob(s, 1), PART_MAX, 0, NULL, &plain);
+        if (part == 0)
+            part = add_pack(buffer_bytes(&plain), e, level, from, to);
+        *bad += part > 0;
+        r = part < 0 ? part : 0;
+    }
+    if (r == 0)
+        r = result(f, rc);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    coding_decoder_free(decoder);
+    buffer_release(&plain);
+    return r;
+}
+
 int look_file_read(struct look_file *f, enum look_level level, uint32_t from, uint32_t to,
                    struct budget *budget, struct look_epoch **ret, uint32_t *ret_bad)
 {
@@ -409,6 +470,8 @@ int look_file_read(struct look_file *f, enum look_level level, uint32_t from, ui
     uint32_t seq = 0;
     *ret_bad = 0;
     int r = e ? read_dict(f, e, &seq, ret_bad) : -ENOMEM;
+    if (r == 0)
+        r = read_packs(f, e, level, from, to, seq, ret_bad);
     if (r == 0)
         r = read_slices(f, GET_SLICE, e, level, from, to, seq, ret_bad);
     if (r == 0 && level == LOOK_COARSE)

@@ -2,9 +2,10 @@
 /*
  * An epoch on disk, in SQLite:
  *
- *     dict(seq INTEGER PRIMARY KEY, sum, data BLOB)              what was new each time, zstd
- *     slice(id INTEGER PRIMARY KEY, level, at, seq, sum, data BLOB)   sealed slices; seq: the dict rows that
- * they need
+ *     dict(seq, sum, data BLOB)                            what was new each time (dict_part.h), zstd
+ *     slice(id, level, at, seq, sum, data BLOB)            sealed slices; seq: the dict rows that they need
+ *     pack(id, level, first, last, seq, sum, data BLOB)    slices of an epoch that ended, zstd: at, bytes of
+ * data (varints) and data of each
  *
  * `sum` is XXH3 of what the row says: SQLite does not checksum its main file. What is new and the slices that
  * need it are one transaction, so that what an unclean end left is whole.
@@ -16,7 +17,7 @@
 #include "proto/base/error.h"
 
 #define LOOK_FILE_FORMAT  0x50474c4b /* "PGLK" */
-#define LOOK_FILE_VERSION 1
+#define LOOK_FILE_VERSION 2
 
 struct look_file;
 
@@ -35,6 +36,10 @@ int look_file_span(struct look_file *f, uint32_t *ret_oldest, uint32_t *ret_newe
 /* Adds what the epoch has that is not there. 0, LOOK_FILE_DAMAGED, or -errno: then it is tried anew with the
  * next call. */
 int look_file_write(struct look_file *f, struct look_epoch *e);
+
+/* Of an epoch that grows no more, all of which was written: the same in fewer and larger rows. 0,
+ * LOOK_FILE_DAMAGED, or -errno: then it is as it was. */
+int look_file_pack(struct look_file *f, const struct look_epoch *e);
 
 /* Reads the dictionary, and the slices of a level in [from, to) (of that level), into a new epoch; of
  * COARSE those fine ones besides that no coarse one has. *ret_bad counts rows that are not as they were

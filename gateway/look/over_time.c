@@ -54,10 +54,10 @@ static int add_label(struct over_time *o, struct look_epoch *e, uint32_t step,
 static int add_runtimes(struct over_time *o, struct look_epoch *e, uint32_t step,
                         const struct look_section *section)
 {
-    struct bytes pairs = section->pairs;
+    struct look_section rest = *section;
     uint32_t node = 0;
     uint64_t value;
-    while (look_pairs_next(&pairs, &node, &value) == 0 && node < e->dict.nodes.n) {
+    while (look_pairs_next(&rest, &node, &value) == 0 && node < e->dict.nodes.n) {
         const uint32_t frame = e->dict.nodes.p[node].frame;
         if (frame == LOOK_NONE)
             continue;

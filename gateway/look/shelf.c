@@ -220,6 +220,10 @@ void look_shelf_finish(struct look_shelf *s, const struct look_epoch *e)
 {
     if (e->id == 0 || e->id != s->growing_id)
         return;
+    const int r = look_file_pack(s->growing, e);
+    if (r != 0)
+        log_limited(LOG_LEVEL_WARN, "look: a file stays larger than it need be folder=%s error=\"%s\"",
+                    s->folder, strerror(r < 0 ? -r : EIO));
     look_file_close(take_ptr(s->growing));
     s->growing_id = 0;
     vec_last(&s->files)->bytes = bytes_of_file(s, e->id);

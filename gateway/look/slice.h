@@ -3,10 +3,11 @@
  * A slice of time: for each series how much each node (stack) has. While it is open a list of additions; once
  * it is sealed, bytes:
  *
- *     n series, then for each, ascending: its number less the one before, total, kept, seen, bytes of pairs;
- *     then, for each series, its pairs, ascending: node less the one before, value.
+ *     n series, then for each, ascending: its number less the one before, total, kept, seen, unit, bytes of
+ * pairs; then, for each series, its pairs, ascending: node less the one before, value in units.
  *
- * All varints. Whoever wants some series passes over the bytes of the others.
+ * All varints. The unit is what all values of a series are multiples of, which is a sampler's period: most
+ * pairs are of two or three bytes. Whoever wants some series passes over the bytes of the others.
  */
 #ifndef GATEWAY_LOOK_SLICE_H
 #define GATEWAY_LOOK_SLICE_H
@@ -33,7 +34,7 @@ int look_slice_write(const look_pairs *pairs, struct buffer *out);
 /* A series in a slice. */
 struct look_section {
     uint32_t series;
-    uint64_t total, kept, seen;
+    uint64_t total, kept, seen, unit;
     struct bytes pairs;
 };
 
@@ -54,12 +55,11 @@ int look_sections_begin(struct bytes slice, struct look_sections *ret);
 /* 0, LOOK_SLICE_END or LOOK_SLICE_DAMAGED. */
 int look_sections_next(struct look_sections *s, struct look_section *ret);
 
-/* The pairs of a section: begin with node 0 and `pairs` of the section. 0, LOOK_SLICE_END or
- * LOOK_SLICE_DAMAGED. */
-int look_pairs_next(struct bytes *pairs, uint32_t *node, uint64_t *ret_value);
+/* Takes the next pair off a section: begin with node 0. 0, LOOK_SLICE_END or LOOK_SLICE_DAMAGED. */
+int look_pairs_next(struct look_section *section, uint32_t *node, uint64_t *ret_value);
 
 /* Adds each pair's value of a section to values[node], of which there are n; what is damaged ends there. */
-void look_pairs_add(struct bytes pairs, uint64_t *values, uint32_t n);
+void look_pairs_add(const struct look_section *section, uint64_t *values, uint32_t n);
 
 /* a + b, or the most there is. */
 static inline uint64_t look_add(uint64_t a, uint64_t b)

@@ -8,7 +8,7 @@
 
 /* Parts of memory: what an epoch may have before the next begins, and what all may have before the oldest
  * goes; the rest is for batches on their way and for queries. */
-#define EPOCH_SHARE(memory) ((memory) / 5)
+#define EPOCH_SHARE(memory) ((memory) / 5 * 2)
 #define ALL_SHARE(memory)   ((memory) / 4 * 3)
 
 /* An epoch is as old at most, and so much of what is to be kept. */
@@ -54,6 +54,7 @@ static void end_epoch(struct look_store *s, struct look_epoch *e)
         look_shelf_write(s->shelf, e);
         look_shelf_finish(s->shelf, e);
     }
+    look_epoch_finish(e);
 }
 
 struct look_store *look_store_free(struct look_store *s)

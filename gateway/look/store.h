@@ -17,7 +17,7 @@
 #include "gateway/look/rates.h"
 #include "gateway/look/shelf.h"
 
-/* A quarter of memory each, and what is on the way. */
+/* In memory: more where little came in the time of one. */
 #define LOOK_EPOCHS_MAX 5u
 
 struct look_store_options {

@@ -224,7 +224,7 @@ static int add_section(void *context, struct look_epoch *e, uint64_t at_ns,
                        const struct look_section *section)
 {
     struct gathering *g = context;
-    look_pairs_add(section->pairs, look_gathered_values(&g->tree->gathered), e->dict.nodes.n);
+    look_pairs_add(section, look_gathered_values(&g->tree->gathered), e->dict.nodes.n);
     return note_unit(g, e, section->series);
 }
 

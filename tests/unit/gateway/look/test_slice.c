@@ -30,7 +30,7 @@ static int64_t read_all(struct bytes slice, look_pairs *ret)
     while (r == 0 && (r = look_sections_next(&sections, &section)) == 0) {
         struct look_pair pair = {.series = section.series};
         uint64_t total = 0;
-        while ((r = look_pairs_next(&section.pairs, &pair.node, &pair.value)) == 0) {
+        while ((r = look_pairs_next(&section, &pair.node, &pair.value)) == 0) {
             n++;
             total = look_add(total, pair.value);
             if (ret)
@@ -68,6 +68,25 @@ UNIT(what_is_read_is_what_was_added)
         vec_release(&read);
         buffer_release(&out);
     }
+}
+
+/* Two or three bytes a pair, since all are of one sampler. */
+UNIT(values_are_multiples_of_a_period)
+{
+    look_pairs pairs = {0}, read = {0};
+    struct buffer out = {0};
+    for (uint32_t i = 0; i < 1000; i++)
+        ck_assert_int_eq(vec_append(&pairs, (struct look_pair){1, 10 * i, 52631579ull * (1 + i % 3), 256, 1}),
+                         0);
+    look_pairs_merge(&pairs);
+    ck_assert_int_eq(look_slice_write(&pairs, &out), 0);
+    ck_assert_uint_lt(out.n, 2100);
+    ck_assert_int_eq(read_all(buffer_bytes(&out), &read), pairs.n);
+    for (uint32_t i = 0; i < read.n; i++)
+        ck_assert_uint_eq(read.p[i].value, pairs.p[i].value);
+    vec_release(&pairs);
+    vec_release(&read);
+    buffer_release(&out);
 }
 
 UNIT(damaged_bytes_end_somewhere)

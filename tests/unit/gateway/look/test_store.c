@@ -108,7 +108,7 @@ static int add_slice(void *context, const struct look_slice *slice)
         t->seen += section.seen;
         uint32_t node = 0;
         uint64_t value, sum = 0;
-        while (look_pairs_next(&section.pairs, &node, &value) == 0) {
+        while (look_pairs_next(&section, &node, &value) == 0) {
             ck_assert_uint_lt(node, t->epoch->dict.nodes.n);
             sum += value;
             t->not_kept += node == LOOK_NODE_NOT_KEPT ? value : 0;
