@@ -92,6 +92,8 @@ static int get_records(struct wire_reader *r, uint32_t *records, size_t fields, 
 static int get_frames(struct wire_reader *r, struct look_dict *d, uint32_t n)
 {
     const uint64_t strings = d->strings.n, below[FRAME_FIELDS] = {strings, strings, strings, strings, ANY, 2};
+    if (n == 0)
+        return 0;
     if (vec_reserve(&d->frames, (uint64_t)d->frames.n + n) < 0)
         return -ENOMEM;
     int rc = get_records(r, (uint32_t *)(d->frames.p + d->frames.n), FRAME_FIELDS, n, below);
@@ -118,6 +120,8 @@ static int get_nodes(struct wire_reader *r, struct look_dict *d, uint32_t n)
 static int get_series(struct wire_reader *r, struct look_epoch *e, uint32_t n)
 {
     uint64_t below[SERIES_FIELDS];
+    if (n == 0)
+        return 0;
     for (size_t k = 0; k < SERIES_FIELDS; k++)
         below[k] = e->dict.strings.n;
     if (vec_reserve(&e->series, (uint64_t)e->series.n + n) < 0)
