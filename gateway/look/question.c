@@ -199,6 +199,9 @@ int look_question_read(struct look_question *q, enum look_endpoint endpoint, str
             r = error_set(e, LOOK_WRONG, "from: it is behind `to`");
     if (r == 0 && endpoint == LOOK_SANDWICH && !q->function.p)
         r = error_set(e, LOOK_WRONG, "function: the whole name of one belongs there");
+    if (r == 0 && q->metric_labels.n > 0 && !q->metric.p)
+        r = error_set(e, LOOK_WRONG, "metric.%.*s: without metric= it is a label of none",
+                      BYTES_FMT(q->metric_labels.p[0].name));
     if (endpoint == LOOK_TYPES)
         q->select[0].type = (struct bytes){0};
     return r;

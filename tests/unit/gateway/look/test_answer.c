@@ -352,6 +352,7 @@ UNIT(what_is_wrong_is_said)
         const char *query;
     } bad[] = {
         {LOOK_FLAME, "nodes=0"},
+        {LOOK_RULES, "metric.mode=kernel"},
         {LOOK_FLAME, "nodes=65537"},
         {LOOK_FLAME, "from=yesterday"},
         {LOOK_FLAME, "from=now&to=1"},
