@@ -36,6 +36,17 @@
     __attribute__((unused)) struct perl_walk *w = (struct perl_walk *)s->walk.runtime.word; \
     __attribute__((unused)) const struct perl_place *p = (const struct perl_place *)s->walk.runtime.place.word
 #include "bpf/perl_step.h"
+#define LUAJIT_HANDLE __u32
+#define LUAJIT_PART   __attribute__((noinline)) int
+#define LUAJIT_OPEN(slot)                                                                       \
+    struct scratch *s = scratch_of(slot);                                                       \
+    if (!s)                                                                                     \
+        return 0;                                                                               \
+    __attribute__((unused)) struct unwind_registers *r = &s->walk.at;                           \
+    __attribute__((unused)) struct luajit_walk *w = (struct luajit_walk *)s->walk.runtime.word; \
+    __attribute__((unused)) const struct luajit_place *p =                                      \
+        (const struct luajit_place *)s->walk.runtime.place.word
+#include "bpf/luajit_step.h"
 #include "bpf/hotspot.h"
 #include "bpf/php_step.h"
 
@@ -259,6 +270,30 @@ __attribute__((noinline)) int perl_frame(__u32 slot, __u64 address)
 static __always_inline int perl_step(struct scratch *s, __u64 address)
 {
     return perl_frame(s->walk.slot, address);
+}
+
+__attribute__((noinline)) int luajit_frame(__u32 slot, __u64 address)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return STEP_NATIVE;
+    struct runtime_walk *r = &s->walk.runtime;
+    struct luajit_walk *w = (struct luajit_walk *)r->word;
+    _Static_assert(sizeof *w <= sizeof r->word, "fits");
+    int did = r->inside || r->is_ahead || s->walk.here.runtime != RUNTIME_GENERATED
+                  ? luajit_walk_on(slot, address, r->is_ahead)
+                  : luajit_generated(slot);
+    r->inside = w->is_inside ? RUNTIME_LUAJIT : 0;
+    if (w->word.kind == SAMPLE_FRAME_WORD)
+        tell_word(s, w->word);
+    else if (w->word.kind == SAMPLE_FRAME_CODE)
+        add_frame(s, code_frame(&s->walk, address)); /* no room: the next step says so */
+    return did;
+}
+
+static __always_inline int luajit_step(struct scratch *s, __u64 address)
+{
+    return luajit_frame(s->walk.slot, address);
 }
 
 static __always_inline int hotspot_step(struct scratch *s, __u64 address)

@@ -17,15 +17,17 @@
     ROW(PHP, php)         \
     ROW(RUBY, ruby)       \
     ROW(PERL, perl)       \
-    ROW(GO, go)
+    ROW(GO, go)           \
+    ROW(LUAJIT, luajit)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
 #undef RUNTIME_TAG
 
 /* Of a mapping: code of no file. It is that of the process's one runtime that generates code. */
-#define RUNTIME_GENERATED   RUNTIME_TAGS
-#define RUNTIMES_GENERATING (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_RUBY)
+#define RUNTIME_GENERATED RUNTIME_TAGS
+#define RUNTIMES_GENERATING \
+    (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_RUBY | 1u << RUNTIME_LUAJIT)
 /* Whose frames are those of the machine, or among them. */
 #define RUNTIMES_ON_STACK (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_GO)
 

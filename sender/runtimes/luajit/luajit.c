@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LuaJIT's row. What the step has to know is all in the file: so a process has its place before it has begun.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bpf/luajit.h"
+#include "sender/procs/maps.h"
+#include "sender/runtimes/luajit/binary.h"
+#include "sender/runtimes/luajit/function.h"
+#include "sender/runtimes/runtime.h"
+#include "sender/symbolize/elf/elf.h"
+
+static bool recognise(const struct runtime_file *file)
+{
+    struct luajit_binary binary;
+    return luajit_binary_find(&binary, file->source);
+}
+
+static int prepare(const struct runtime_process *process, struct runtime_place *ret)
+{
+    struct luajit_binary binary;
+    uint64_t bias;
+    const struct region *region = maps_find(process->maps, process->at);
+    if (!region || !luajit_binary_find(&binary, process->file) ||
+        !elf_bias(process->file, region->offset, region->start, &bias))
+        return -ENOENT;
+    struct luajit_place place = {.start = bias + binary.start,
+                                 .size = binary.size,
+                                 .dispatch = binary.dispatch,
+                                 .trace_base = binary.trace_base};
+    (void)luajit_binary_version(place.version, process->file);
+    memcpy(ret->word, &place, sizeof place);
+    return 0;
+}
+
+static void version(const struct runtime_place *of, char ret[RUNTIME_VERSION_MAX])
+{
+    const struct luajit_place *place = (const struct luajit_place *)of->word;
+    snprintf(ret, RUNTIME_VERSION_MAX, "%.*s", (int)sizeof place->version, place->version);
+}
+
+static bool stands_for(const struct runtime_place *of, uint64_t address)
+{
+    const struct luajit_place *place = (const struct luajit_place *)of->word;
+    return address - place->start < place->size;
+}
+
+static bool resolve(const struct runtime_process *process, const struct sample_frame *frame,
+                    struct arena *text, struct runtime_name *ret)
+{
+    return luajit_function_name(process->memory, frame, text, ret);
+}
+
+/* Goes from compiled code to the interpreter's frame below it, as the kernel side's step does, but some time
+ * after the stack was as it is. */
+static bool step(const struct runtime_process *process, const struct runtime_stack *stack,
+                 struct unwind_registers *at, struct sample_frame *word)
+{
+    const struct luajit_place *place = (const struct luajit_place *)process->place->word;
+    uint64_t sp = (at->sp + 15) & ~15ull, state, top;
+    for (uint32_t i = 0; !process->offset && i < LUAJIT_ABOVE_MAX; i++, sp += 16) {
+        if (stack->load(stack->of, sp + 8 * LUAJIT_FRAME_STATE, &state))
+            return false;
+        if (!state || state % 8 ||
+            !source_read(process->memory, state + LUAJIT_STATE_FROM + 8 * LUAJIT_STATE_FRAME, &top,
+                         sizeof top) ||
+            LUAJIT_FRAME(top) != sp)
+            continue;
+        *word = (struct sample_frame){.kind = SAMPLE_FRAME_KERNEL};
+        at->sp = sp;
+        at->ip = place->start;
+        at->is_return = at->has_all = 0;
+        return true;
+    }
+    return false;
+}
+
+const struct runtime runtime_luajit = {.name = "luajit",
+                                       .frame_type = "luajit",
+                                       .recognise = recognise,
+                                       .prepare = prepare,
+                                       .version = version,
+                                       .stands_for = stands_for,
+                                       .has_words_alone = true,
+                                       .resolve = resolve,
+                                       .step = step};
