@@ -116,8 +116,8 @@ def test_a_program_that_runs_is_seen_exactly(way):
     assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
     for (name, kind), places in receiver.places.items():
         if kind == "luajit" and name != "tail" and (of := span(name)):
-            assert {file for file, _ in places} == {str(PROGRAM)}, (name, places)
-            assert all(line in of for _, line in places), (name, places)
+            # What is being begun or left may be taken for one of another kind, of which only the name is known.
+            assert all(file == str(PROGRAM) and line in of for file, line in places - {("", 0)}), (name, places)
     assert len(receiver.places["spin", "luajit"]) >= (2 if way[1] == "-joff" else 1)  # lines, not functions
     said = receiver.resources[program.pid]
     assert said["process.runtime.name"] == "luajit" and said["process.runtime.version"].startswith("2.1.")

@@ -66,7 +66,7 @@ int main(void)
     }
     for (unsigned i = 0; i < SLOTS; i += 2) {
         stack[i] = 0x1fff7ull << 47 | (uint64_t)functions[i / 2 % KINDS];
-        stack[i + 1] = i / 2 % 97 ? (uint64_t)(code + 131072 + i) : 64 | (i / 2 % 4 + 1);
+        stack[i + 1] = i / 2 % 97 ? (uint64_t)(code + 131072 + i % 4096) : 64 | (i / 2 % 4 + 1);
     }
     state[1] = 0x010600;
     state[2] = (uint64_t)global;
