@@ -231,7 +231,7 @@ exporters:
                      "the number in Prometheus")
             wait_for(lambda: {"trace_id": TRACE.hex(), "span_id": SPAN.hex()} in prometheus.traces("samples_kernel_count_total"),
                      "the exemplar in Prometheus")
-            assert prometheus.value('count(last_over_time(target_info{job="shop"}[10m]))') == 1
+            wait_for(lambda: prometheus.value('count(last_over_time(target_info{job="shop"}[10m]))') == 1, "the resource in Prometheus")
             # nothing more comes: after metric_expiration the stale marker ends the series at once, not after 5 minutes
             wait_for(lambda: prometheus.value("sum(samples_kernel_count_total)") is None, "the series ended")
             assert prometheus.value("sum(last_over_time(samples_kernel_count_total[10m]))") == KERNEL
