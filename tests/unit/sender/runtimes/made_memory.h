@@ -13,6 +13,18 @@ static uint8_t memory[1 << 16];
 static uint64_t reads;        /* of those who resolve names */
 static void (*on_read)(void); /* NULL: it does not change underneath */
 
+static inline void put(uint64_t at, uint64_t value)
+{
+    memcpy(memory + at, &value, sizeof value);
+}
+
+static inline uint64_t get(uint64_t at)
+{
+    uint64_t value;
+    memcpy(&value, memory + at, sizeof value);
+    return value;
+}
+
 static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
 {
     reads++;

@@ -14,11 +14,6 @@
 #define RUNTIME_THREAD()             0x8000
 #include "bpf/cpython_step.h"
 
-static void put(uint64_t at, uint64_t value)
-{
-    memcpy(memory + at, &value, sizeof value);
-}
-
 #define CODE  0x100
 #define NAME  0x400
 #define FILE_ 0x800

@@ -6,7 +6,7 @@
 #include "sender/runtimes/hotspot/step.h"
 #include "tests/unit/sender/runtimes/made_memory.h"
 
-static void put(uint64_t at, uint64_t value, size_t n)
+static void put_n(uint64_t at, uint64_t value, size_t n)
 {
     memcpy(memory + at, &value, n);
 }
@@ -44,20 +44,20 @@ static struct hotspot_place *p = (struct hotspot_place *)place.word;
 static void put_blob(uint64_t at, uint32_t segment, const char *kind, int32_t words)
 {
     static uint64_t names = 0x100;
-    put(at - 16 + USED, 1, 1);
-    put(at + NAME, names, 8);
+    put_n(at - 16 + USED, 1, 1);
+    put_n(at + NAME, names, 8);
     memcpy(memory + names, kind, strlen(kind) + 1);
     names = 0x100 + (names + 32) % 0x100;
-    put(at + SIZE, (uint32_t)words, 4);
-    put(at + COMPLETE, 16, 4);
-    put(at + BEGIN, CODE(at), 8);
+    put_n(at + SIZE, (uint32_t)words, 4);
+    put_n(at + COMPLETE, 16, 4);
+    put_n(at + BEGIN, CODE(at), 8);
     for (uint32_t i = 0; i < 16; i++)
         memory[SEGMENTS + segment + i] = (uint8_t)i;
 }
 
 static void put_symbol(uint64_t at, const char *text)
 {
-    put(at + 4, strlen(text), 2);
+    put_n(at + 4, strlen(text), 2);
     memcpy(memory + at + 6, text, strlen(text));
 }
 
@@ -66,17 +66,17 @@ static void put_method(uint64_t at, const char *class, const char *name)
 {
     uint64_t code = at + 0x40, pool = at + 0x100, klass = at + 0x180;
     static const uint8_t lines[] = {0xff, 0, 224, 29, 5 << 3 | 1, 0xff, 8, 18, 0};
-    put(at + 8, code, 8);
-    put(code + 8, pool, 8);
-    put(code + 0x1c, 1, 2);
-    put(code + 0x20, 12, 2);
-    put(code + 0x22, 2, 2);
+    put_n(at + 8, code, 8);
+    put_n(code + 8, pool, 8);
+    put_n(code + 0x1c, 1, 2);
+    put_n(code + 0x20, 12, 2);
+    put_n(code + 0x22, 2, 2);
     memcpy(memory + code + 48 + 12, lines, sizeof lines);
-    put(pool + 0x18, klass, 8);
-    put(pool + 0x36, 3, 2);
-    put(pool + 64 + 16, at + 0x200, 8);
-    put(pool + 64 + 24, at + 0x260, 8);
-    put(klass + 0x18, at + 0x2c0, 8);
+    put_n(pool + 0x18, klass, 8);
+    put_n(pool + 0x36, 3, 2);
+    put_n(pool + 64 + 16, at + 0x200, 8);
+    put_n(pool + 64 + 24, at + 0x260, 8);
+    put_n(klass + 0x18, at + 0x2c0, 8);
     put_symbol(at + 0x200, name);
     put_symbol(at + 0x260, "Shop.java");
     put_symbol(at + 0x2c0, class);
@@ -123,8 +123,8 @@ static void begin(void)
     put_blob(METHOD, 0, "nmethod", 6);
     put_blob(STUB, 16, "StubRoutines (1)", 0);
     put_blob(INTER, 32, "Interpreter", 0);
-    put(METHOD + ID, 77, 4);
-    put(METHOD + OF, OUTER, 8);
+    put_n(METHOD + ID, 77, 4);
+    put_n(METHOD + OF, OUTER, 8);
     put_method(OUTER, "com/acme/Shop", "sell");
     put_method(INNER, "com/acme/Shop$$Lambda$7+0x0000000800c03200", "apply");
 }
@@ -162,8 +162,8 @@ UNIT(compiled_code_is_left_by_its_frame_size)
     struct sample_frame word;
     struct unwind_registers at = {.ip = CODE(METHOD) + 0x50, .sp = STACK, .bp = 5, .has_all = 1};
     begin();
-    put(STACK + 5 * 8, CODE(STUB) + 4, 8);
-    put(STACK + 4 * 8, 0xd000, 8);
+    put_n(STACK + 5 * 8, CODE(STUB) + 4, 8);
+    put_n(STACK + 4 * 8, 0xd000, 8);
     ck_assert(step(&at, &word));
     ck_assert_uint_eq(at.ip, CODE(STUB) + 4);
     ck_assert_uint_eq(at.sp, STACK + 6 * 8);
@@ -199,9 +199,9 @@ UNIT(a_frame_that_is_not_made_or_torn_down_is_left_by_what_there_is)
             .ip = CODE(METHOD) + edges[i].at, .sp = STACK, .bp = 0xe000, .has_all = 1};
         begin();
         memcpy(memory + at.ip - 1, edges[i].code, sizeof edges[i].code);
-        put(STACK + edges[i].return_at * 8, CODE(STUB) + 4, 8);
+        put_n(STACK + edges[i].return_at * 8, CODE(STUB) + 4, 8);
         if (edges[i].saved_at < 9)
-            put(STACK + edges[i].saved_at * 8, 0xd000, 8);
+            put_n(STACK + edges[i].saved_at * 8, 0xd000, 8);
         ck_assert_msg(step(&at, &word), "%zu", i);
         ck_assert_uint_eq(at.sp, STACK + 8 * (edges[i].return_at + 1));
         ck_assert_uint_eq(at.bp, edges[i].saved_at < 9 ? 0xd000 : 0xe000);
@@ -213,10 +213,10 @@ UNIT(a_frame_that_is_to_be_made_another_one_is_told_as_what_it_was)
     struct sample_frame word;
     struct unwind_registers at = {.ip = CODE(METHOD) + 0x90, .sp = STACK, .is_return = 1};
     begin();
-    put(METHOD + DEOPT, CODE(METHOD) + 0x90, 8);
-    put(METHOD + ORIGINAL, 16, 4);
-    put(STACK + 16, CODE(METHOD) + 0x44, 8);
-    put(STACK + 5 * 8, CODE(STUB) + 4, 8);
+    put_n(METHOD + DEOPT, CODE(METHOD) + 0x90, 8);
+    put_n(METHOD + ORIGINAL, 16, 4);
+    put_n(STACK + 16, CODE(METHOD) + 0x44, 8);
+    put_n(STACK + 5 * 8, CODE(STUB) + 4, 8);
     ck_assert(step(&at, &word));
     ck_assert_uint_eq(word.where, CODE(METHOD) + 0x43);
 }
@@ -227,11 +227,11 @@ UNIT(the_interpreter_has_method_and_bytecode_in_its_frame)
     uint64_t bp = STACK + 0x100, bytecode = OUTER + 0x40 + 48;
     struct unwind_registers at = {.ip = CODE(INTER) + 9, .sp = STACK, .bp = bp, .has_all = 1};
     begin();
-    put(bp, STACK + 0x400, 8);
-    put(bp + 8, CODE(METHOD) + 0x30, 8);
-    put(bp - 8, bp + 0x40, 8);
-    put(bp - 24, OUTER, 8);
-    put(bp - 64, bytecode + 6, 8);
+    put_n(bp, STACK + 0x400, 8);
+    put_n(bp + 8, CODE(METHOD) + 0x30, 8);
+    put_n(bp - 8, bp + 0x40, 8);
+    put_n(bp - 24, OUTER, 8);
+    put_n(bp - 64, bytecode + 6, 8);
     struct unwind_registers live = at;
     live.all[13] = bytecode + 9;
     ck_assert(step(&at, &word));
@@ -257,7 +257,7 @@ UNIT(without_a_frame_of_its_own_the_interpreter_is_left_by_its_return_address)
     struct sample_frame word;
     struct unwind_registers at = {.ip = CODE(INTER) + 9, .sp = STACK, .bp = 1234, .has_all = 1};
     begin();
-    put(STACK, CODE(METHOD) + 0x30, 8);
+    put_n(STACK, CODE(METHOD) + 0x30, 8);
     at.all[13] = STACK + 0x20;
     ck_assert(step(&at, &word));
     ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x30);
@@ -273,9 +273,9 @@ UNIT(a_stub_that_flushes_is_called_by_what_it_returns_to)
     struct unwind_registers at = {.ip = CODE(STUB) + 9, .sp = STACK, .bp = STACK + 0x40, .has_all = 1};
     begin();
     put_blob(STUB, 16, "flush_icache_stub", 0);
-    put(STACK, 0x7f00, 8); /* C++ */
-    put(STACK + 16, CODE(METHOD) + 0x30, 8);
-    put(STACK + 0x48, CODE(METHOD) + 0x30, 8);
+    put_n(STACK, 0x7f00, 8); /* C++ */
+    put_n(STACK + 16, CODE(METHOD) + 0x30, 8);
+    put_n(STACK + 0x48, CODE(METHOD) + 0x30, 8);
     at.all[1] = CODE(METHOD) + 0x30;
     ck_assert(step(&at, &word));
     ck_assert_uint_eq(at.ip, 0x7f00);
@@ -291,8 +291,8 @@ UNIT(a_stub_that_has_called_is_no_frame)
     uint64_t bp = STACK + 0x40;
     struct unwind_registers at = {.ip = CODE(STUB) + 9, .sp = STACK, .bp = bp, .is_return = 1};
     begin();
-    put(bp, 0, 8);
-    put(bp + 8, 0x7f00, 8); /* C++ */
+    put_n(bp, 0, 8);
+    put_n(bp + 8, 0x7f00, 8); /* C++ */
     ck_assert(step(&at, &word));
     ck_assert_uint_eq(at.ip, 0x7f00);
     ck_assert_int_ne(word.kind, SAMPLE_FRAME_WORD);
@@ -320,8 +320,8 @@ static void put_scopes(uint64_t pcs, uint64_t scopes, uint64_t metadata, uint32_
         memory[scopes + 1 + i] = (uint8_t)(number[0][i] + excluded);
         memory[scopes + 8 + i] = (uint8_t)(number[1][i] + excluded);
     }
-    put(metadata, OUTER, 8);
-    put(metadata + 8, INNER, 8);
+    put_n(metadata, OUTER, 8);
+    put_n(metadata + 8, INNER, 8);
 }
 
 static void check_scopes(void)
@@ -344,10 +344,10 @@ static void check_scopes(void)
 UNIT(inlined_methods_are_told_with_their_lines)
 {
     begin();
-    put(METHOD + PCS, 0x400, 4);
-    put(METHOD + PCS_END, 0x440, 4);
-    put(METHOD + METADATA, 0x480, 4);
-    put(METHOD + SCOPES, METHOD + 0x4c0, 8);
+    put_n(METHOD + PCS, 0x400, 4);
+    put_n(METHOD + PCS_END, 0x440, 4);
+    put_n(METHOD + METADATA, 0x480, 4);
+    put_n(METHOD + SCOPES, METHOD + 0x4c0, 8);
     put_scopes(METHOD + 0x400, METHOD + 0x4c0, METHOD + 0x480, 0);
     check_scopes();
 }
@@ -363,12 +363,12 @@ UNIT(inlined_methods_are_told_as_later_versions_have_them)
     p->nmethod_apart = 88;
     p->nmethod_metadata = 96;
     p->nmethod_relocation = 104;
-    put(METHOD + 88, 0x4000, 8);
-    put(METHOD + 96, 0x5000, 8);
-    put(METHOD + 104, 0x20, 4);
-    put(METHOD + PCS, 0x10, 4);
-    put(METHOD + PCS_END, 0x50, 4);
-    put(METHOD + SCOPES, 0x50, 4);
+    put_n(METHOD + 88, 0x4000, 8);
+    put_n(METHOD + 96, 0x5000, 8);
+    put_n(METHOD + 104, 0x20, 4);
+    put_n(METHOD + PCS, 0x10, 4);
+    put_n(METHOD + PCS_END, 0x50, 4);
+    put_n(METHOD + SCOPES, 0x50, 4);
     put_scopes(0x4010, 0x4050, 0x5020, 1);
     check_scopes();
 }
@@ -395,13 +395,13 @@ UNIT(code_without_a_method_is_not_named)
     struct sample_frame word = {
         .kind = SAMPLE_FRAME_WORD, .extra = HOTSPOT_COMPILED, .file = 77, .where = CODE(METHOD) + 0x50};
     begin();
-    put(METHOD + PCS, 0x400, 4);
-    put(METHOD + PCS_END, 0x440, 4);
-    put(METHOD + METADATA, 0x480, 4);
-    put(METHOD + SCOPES, METHOD + 0x4c0, 8);
+    put_n(METHOD + PCS, 0x400, 4);
+    put_n(METHOD + PCS_END, 0x440, 4);
+    put_n(METHOD + METADATA, 0x480, 4);
+    put_n(METHOD + SCOPES, METHOD + 0x4c0, 8);
     put_scopes(METHOD + 0x400, METHOD + 0x4c0, METHOD + 0x480, 0);
     ck_assert(is_named(&word));
-    put(METHOD + OF, 0, 8);
+    put_n(METHOD + OF, 0, 8);
     ck_assert(!is_named(&word));
 }
 
@@ -423,7 +423,7 @@ static void compile_anew(void)
 {
     static int n_reads;
     if (++n_reads == 12)
-        put(METHOD + ID, 78, 4);
+        put_n(METHOD + ID, 78, 4);
 }
 
 UNIT(code_that_is_compiled_anew_meanwhile_is_not_named)

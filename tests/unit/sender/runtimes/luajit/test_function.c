@@ -50,18 +50,6 @@ static struct luajit_walk walk;
 
 static uint64_t objects, top;
 
-static void put(uint64_t at, uint64_t value)
-{
-    memcpy(memory + at, &value, sizeof value);
-}
-
-static uint64_t get(uint64_t at)
-{
-    uint64_t value;
-    memcpy(&value, memory + at, sizeof value);
-    return value;
-}
-
 static uint64_t object(size_t n)
 {
     uint64_t at = objects;

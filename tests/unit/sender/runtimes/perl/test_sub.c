@@ -37,18 +37,6 @@ static struct perl_walk walk;
 
 static uint64_t objects, n_stacks, n_cops;
 
-static void put(uint64_t at, uint64_t value)
-{
-    memcpy(memory + at, &value, sizeof value);
-}
-
-static uint64_t get(uint64_t at)
-{
-    uint64_t value;
-    memcpy(&value, memory + at, sizeof value);
-    return value;
-}
-
 static uint64_t object(size_t n)
 {
     uint64_t at = objects;

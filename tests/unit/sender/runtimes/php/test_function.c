@@ -32,11 +32,6 @@ static const struct php_place place = {.start = {LOOP},
                                        .file = 152};
 static uint64_t n_strings, n_functions, n_frames;
 
-static void put(uint64_t at, uint64_t value)
-{
-    memcpy(memory + at, &value, sizeof value);
-}
-
 static void begin(void)
 {
     memset(memory, 0, sizeof memory);

@@ -27,11 +27,6 @@ static struct thread thread;
     __attribute__((unused)) const struct ruby_place *p = &(handle)->place
 #include "bpf/ruby_step.h"
 
-static void put(uint64_t at, uint64_t value)
-{
-    memcpy(memory + at, &value, sizeof value);
-}
-
 /* Objects, a page or less each. */
 enum {
     ISEQ = 0x1000,  /* of Shop#sell */

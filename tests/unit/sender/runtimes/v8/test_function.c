@@ -46,11 +46,6 @@ static const struct v8_place node20 = {.builtins = 0x100000,
                                        .positions = 32};
 static struct v8_place place;
 
-static void put(uint64_t at, uint64_t value)
-{
-    memcpy(memory + at, &value, sizeof value);
-}
-
 #define TAG(at) ((at) | 1ull)
 #define SMI(n)  ((uint64_t)(n) << 32)
 
