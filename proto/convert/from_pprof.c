@@ -173,7 +173,7 @@ static uint32_t index_of(uint32_t before, uint32_t place)
 static void put_mapping(struct from_pprof *c, const struct pprof_mapping *m)
 {
     uint32_t attrs[5], n = 0;
-    if (m->build_id)
+    if (m->build_id && text_of(c, m->build_id).n > 0)
         attrs[n++] = text_attribute(c, NAME_BUILD_ID, m->build_id);
     if (m->has_functions)
         attrs[n++] = flag(c, NAME_HAS_FUNCTIONS);
