@@ -135,6 +135,12 @@ static struct bytes text_of(struct from_pprof *c, uint32_t string)
     return text_in(c, string, &c->text);
 }
 
+/* The empty string may stand in the table more than once: what refers to one of them says nothing, too. */
+static bool has_text(const struct pprof *p, uint32_t string)
+{
+    return string && p->strings.p[string].n > 0;
+}
+
 static uint32_t string_of(struct from_pprof *c, uint32_t string)
 {
     uint32_t *known = &c->strings.p[string];
@@ -173,7 +179,7 @@ static uint32_t index_of(uint32_t before, uint32_t place)
 static void put_mapping(struct from_pprof *c, const struct pprof_mapping *m)
 {
     uint32_t attrs[5], n = 0;
-    if (m->build_id && text_of(c, m->build_id).n > 0)
+    if (has_text(&c->pprof, m->build_id))
         attrs[n++] = text_attribute(c, NAME_BUILD_ID, m->build_id);
     if (m->has_functions)
         attrs[n++] = flag(c, NAME_HAS_FUNCTIONS);
@@ -492,7 +498,7 @@ static int keep_samples(struct from_pprof *c, const struct from_pprof_origin *or
 /* Which type comes first: pprof's default is the last one (profile.proto, default_sample_type). */
 static uint32_t first_type(const struct pprof *p)
 {
-    for (uint32_t i = 0; p->default_type && i < p->types.n; i++)
+    for (uint32_t i = 0; has_text(p, p->default_type) && i < p->types.n; i++)
         if (bytes_eq(p->strings.p[p->types.p[i].type], p->strings.p[p->default_type]))
             return i;
     return p->types.n - 1;
@@ -519,7 +525,7 @@ static void put_scope(struct from_pprof *c, const struct from_pprof_origin *orig
     if (p->types.n > 1)
         attrs[n++] =
             (struct attr){BYTES_LIT(NAME_TYPE_ORDER), {.kind = ATTR_ARRAY, .text = buffer_bytes(&c->list)}};
-    if (p->default_type)
+    if (has_text(p, p->default_type))
         attrs[n++] = (struct attr){BYTES_LIT(NAME_DEFAULT_TYPE),
                                    {.kind = ATTR_STRING, .text = text_of(c, p->default_type)}};
     if (c->escapes)
@@ -585,11 +591,11 @@ static void put_profiles(struct from_pprof *c, const struct from_pprof_origin *o
     const uint64_t duration = unsigned_time(c, NAME_DURATION, lasted, attrs, &n);
     if (p->comments.n)
         attrs[n++] = put_comments(c);
-    if (p->doc_url)
+    if (has_text(p, p->doc_url))
         attrs[n++] = text_attribute(c, NAME_DOC_URL, p->doc_url);
-    if (p->drop_frames)
+    if (has_text(p, p->drop_frames))
         attrs[n++] = text_attribute(c, NAME_DROP_FRAMES, p->drop_frames);
-    if (p->keep_frames)
+    if (has_text(p, p->keep_frames))
         attrs[n++] = text_attribute(c, NAME_KEEP_FRAMES, p->keep_frames);
     for (uint32_t i = 0; i < p->types.n; i++) {
         uint32_t type = type_at(first, i);
