@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from profiles import Receiver, are_named, beside_a_liar, busy, judged, names_of, nearly_all, profsend, say, seen, started
+from profiles import Receiver, are_named, beside_a_liar, busy, judged, names_of, nearly_all, profsend, say, seen, seen_from_its_begin, started
 from programs import BUILD, ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.py"
@@ -115,15 +115,7 @@ def test_an_interpreter_that_runs_is_seen_exactly(version, threads):
 def test_an_interpreter_that_begins_is_seen_exactly(version):
     python = interpreter(version)
     python_minor = minor(python)
-    with Receiver() as receiver:
-        sender = profsend(receiver, "--include", f"executable={pathlib.Path(python).resolve().name}")
-        with running(sender):
-            started(sender)
-            program = Process([python, PROGRAM, "2"])
-            with running(program):
-                assert program.wait() == 0
-            assert sender.stop() == 0, sender.log()
-        stacks = receiver.of(program.pid)
+    stacks = seen_from_its_begin(pathlib.Path(python).resolve().name, lambda: Process([python, PROGRAM, "2"]))
     # Until `run` has begun it is the interpreter that begins, and after it that it ends: only what goes on in modules is told.
     at_work = {s: n for s, n in stacks.items() if "run" in s.names or not s.names[-1].startswith("_start")}
     hits, exact, complete, named, odd = judge(at_work, python_minor)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, are_named, beside_a_liar, busy, judged, names_of, nearly_all, profsend, say, started
+from profiles import Receiver, are_named, beside_a_liar, busy, judged, names_of, nearly_all, profsend, say, seen_from_its_begin, started
 from programs import ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/Chains.java"
@@ -134,15 +134,7 @@ def test_a_program_that_runs_is_seen_exactly(java, options, threads, classes):
 
 @pytest.mark.parametrize("java, options", javas())
 def test_a_program_that_begins_is_seen_exactly(java, options, classes):
-    with Receiver() as receiver:
-        sender = profsend(receiver, "--include", f"executable={pathlib.Path(java).resolve().name}")
-        with running(sender):
-            started(sender)
-            program = Process(java_command(java, options, classes, "4"))
-            with running(program):
-                assert program.wait() == 0
-            assert sender.stop() == 0, sender.log()
-        stacks = receiver.of(program.pid)
+    stacks = seen_from_its_begin(pathlib.Path(java).resolve().name, lambda: Process(java_command(java, options, classes, "4")))
     # Until `main` is called it is the machine that begins, whose Java has other chains.
     at_work = {s: n for s, n in stacks.items() if any(name.startswith("Chains") for name in s.names) or
                s.incomplete is not None and not any("Threads::create_vm(" in name for name in s.names) and

@@ -7,8 +7,8 @@ import re
 import shutil
 
 import pytest
-from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, started
-from programs import ROOT, Process, running
+from profiles import are_named, beside_a_liar, judged, names_of, nearly_all, say, seen, seen_from_its_begin
+from programs import ROOT, Process
 
 PROGRAM = ROOT / "tests/runtimes/chains.lua"
 LINES = PROGRAM.read_text().splitlines()
@@ -132,16 +132,8 @@ def test_a_program_that_runs_is_seen_exactly(way):
 
 @pytest.mark.parametrize("way", ways())
 def test_a_program_that_begins_is_seen_exactly(way):
-    with Receiver() as receiver:
-        name = pathlib.Path(shutil.which(way[0]) or pytest.skip("no LuaJIT here")).resolve().name
-        sender = profsend(receiver, "--include", f"executable={name}")
-        with running(sender):
-            started(sender)
-            program = start(way, "2")
-            with running(program):
-                assert program.wait() == 0
-            assert sender.stop() == 0, sender.log()
-        stacks = receiver.of(program.pid)
+    name = pathlib.Path(shutil.which(way[0]) or pytest.skip("no LuaJIT here")).resolve().name
+    stacks = seen_from_its_begin(name, lambda: start(way, "2"))
     # Until `run` has begun it is LuaJIT that begins, and after it that it ends.
     at_work = {s: n for s, n in stacks.items() if "run" in names_of(s, "luajit")}
     hits, exact, complete, named, odd = judge(at_work)

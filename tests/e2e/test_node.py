@@ -8,8 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, started
-from programs import ROOT, Process, running
+from profiles import are_named, beside_a_liar, judged, names_of, nearly_all, say, seen, seen_from_its_begin
+from programs import ROOT, Process
 
 PROGRAM = ROOT / "tests/runtimes/chains.js"
 CACHE = pathlib.Path.home() / ".cache/profgate"
@@ -131,15 +131,7 @@ def test_functions_that_are_parts_of_others_make_no_chain_wrong(version):
 @pytest.mark.parametrize("version", versions())
 def test_a_program_that_begins_is_seen_exactly(version):
     node = interpreter(version)
-    with Receiver() as receiver:
-        sender = profsend(receiver, "--include", f"executable={node.name}")
-        with running(sender):
-            started(sender)
-            program = Process([node, *apart(node), PROGRAM, "1.5"])
-            with running(program):
-                assert program.wait() == 0
-            assert sender.stop() == 0, sender.log()
-        stacks = receiver.of(program.pid)
+    stacks = seen_from_its_begin(node.name, lambda: Process([node, *apart(node), PROGRAM, "1.5"]))
     hits, exact, complete, named, odd = judge(stacks, Chains(node).has)
     text = say(node, hits, exact, complete, named, odd)
     assert hits >= 300, text

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, started
-from programs import ROOT, Process, running
+from profiles import are_named, beside_a_liar, judged, names_of, nearly_all, say, seen, seen_from_its_begin
+from programs import ROOT, Process
 
 PROGRAM = ROOT / "tests/runtimes/chains.pl"
 OWN = shutil.which("perl")
@@ -116,15 +116,7 @@ def test_a_program_that_runs_is_seen_exactly(perl):
 
 @pytest.mark.parametrize("perl", versions())
 def test_a_program_that_begins_is_seen_exactly(perl):
-    with Receiver() as receiver:
-        sender = profsend(receiver, "--include", f"executable={pathlib.Path(perl or pytest.skip('no Perl here')).resolve().name}")
-        with running(sender):
-            started(sender)
-            program = start(perl, "2")
-            with running(program):
-                assert program.wait() == 0
-            assert sender.stop() == 0, sender.log()
-        stacks = receiver.of(program.pid)
+    stacks = seen_from_its_begin(pathlib.Path(perl or pytest.skip('no Perl here')).resolve().name, lambda: start(perl, "2"))
     # Until `run` has begun it is Perl that begins, and after it that it ends.
     at_work = {s: n for s, n in stacks.items() if "main::run" in s.names}
     hits, exact, complete, named, odd = judge(at_work)

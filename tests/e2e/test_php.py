@@ -7,7 +7,7 @@ import subprocess
 import urllib.request
 
 import pytest
-from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, started
+from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, seen_from_its_begin, started
 from programs import ROOT, Process, free_port, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.php"
@@ -113,15 +113,7 @@ def test_a_program_that_runs_is_seen_exactly(mode):
 
 
 def test_a_program_that_begins_is_seen_exactly():
-    with Receiver() as receiver:
-        sender = profsend(receiver, "--include", "executable=php8.2")
-        with running(sender):
-            started(sender)
-            program = Process([needs_php(), *PCRE, PROGRAM, "2"])
-            with running(program):
-                assert program.wait() == 0
-            assert sender.stop() == 0, sender.log()
-        stacks = receiver.of(program.pid)
+    stacks = seen_from_its_begin("php8.2", lambda: Process([needs_php(), *PCRE, PROGRAM, "2"]))
     # Until `run` has begun it is PHP that begins, and after it that it ends.
     at_work = {s: n for s, n in stacks.items() if "Chains\\run" in s.names}
     hits, exact, complete, named, odd = judge(at_work)

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, started
-from programs import BUILD, ROOT, Process, running
+from profiles import are_named, beside_a_liar, judged, names_of, nearly_all, say, seen, seen_from_its_begin
+from programs import BUILD, ROOT, Process
 
 PROGRAM = ROOT / "tests/runtimes/chains.rb"
 OWN = shutil.which("ruby")
@@ -128,16 +128,8 @@ def test_code_that_yjit_makes_is_walked_through():
 
 @pytest.mark.parametrize("ruby", versions())
 def test_an_interpreter_that_begins_is_seen_exactly(ruby):
-    with Receiver() as receiver:
-        own = subprocess.run([ruby or pytest.skip("no Ruby here"), "-rrbconfig", "-e", "print File.realpath(RbConfig.ruby)"], capture_output=True, text=True)
-        sender = profsend(receiver, "--include", f"executable={pathlib.Path(own.stdout).name}")
-        with running(sender):
-            started(sender)
-            program = start(ruby, PROGRAM, "2")
-            with running(program):
-                assert program.wait() == 0
-            assert sender.stop() == 0, sender.log()
-        stacks = receiver.of(program.pid)
+    own = subprocess.run([ruby or pytest.skip("no Ruby here"), "-rrbconfig", "-e", "print File.realpath(RbConfig.ruby)"], capture_output=True, text=True)
+    stacks = seen_from_its_begin(pathlib.Path(own.stdout).name, lambda: start(ruby, PROGRAM, "2"))
     rootless = [stack for stack in stacks if stack.kinds[-1] == "ruby"]
     assert not rootless, "somebody calls the interpreter: " + str(rootless[0])
     # Until `run` has begun it is the interpreter that begins, and after it that it ends.

@@ -141,6 +141,19 @@ def seen(program, n, *arguments, first, begun=0.3):
     return receiver
 
 
+def seen_from_its_begin(executable, start):
+    """The stacks of a program that start() begins while profsend is at work."""
+    with Receiver() as receiver:
+        sender = profsend(receiver, "--include", f"executable={executable}")
+        with running(sender):
+            started(sender)
+            program = start()
+            with running(program):
+                assert program.wait() == 0
+            assert sender.stop() == 0, sender.log()
+    return receiver.of(program.pid)
+
+
 def profsend(receiver, *arguments):
     """One that samples often and sends to a Receiver; at work when started() returns."""
     return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
