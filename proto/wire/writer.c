@@ -3,35 +3,18 @@
 
 #include <string.h>
 
-static uint8_t *store_varint(uint8_t *p, uint64_t v)
-{
-    while (v >= 0x80) {
-        *p++ = (uint8_t)(v | 0x80);
-        v >>= 7;
-    }
-    *p++ = (uint8_t)v;
-    return p;
-}
-
-static uint8_t *store_fixed64(uint8_t *p, uint64_t v)
-{
-    for (int i = 0; i < 8; i++)
-        *p++ = (uint8_t)(v >> (8 * i));
-    return p;
-}
-
 void wire_put_varint(struct wire_writer *w, uint64_t v)
 {
     uint8_t *p = wire_room(w, WIRE_VARINT_MAX);
     if (p)
-        wire_filled(w, store_varint(p, v));
+        wire_filled(w, wire_store_varint(p, v));
 }
 
 void wire_put_uint(struct wire_writer *w, uint32_t field, uint64_t v)
 {
     uint8_t *p = wire_room(w, 2 * WIRE_VARINT_MAX);
     if (p)
-        wire_filled(w, store_varint(store_varint(p, WIRE_TAG(field, WIRE_VARINT)), v));
+        wire_filled(w, wire_store_varint(wire_store_varint(p, WIRE_TAG(field, WIRE_VARINT)), v));
 }
 
 void wire_put_int(struct wire_writer *w, uint32_t field, int64_t v)
@@ -43,7 +26,7 @@ void wire_put_fixed64(struct wire_writer *w, uint32_t field, uint64_t v)
 {
     uint8_t *p = wire_room(w, WIRE_VARINT_MAX + 8);
     if (p)
-        wire_filled(w, store_fixed64(store_varint(p, WIRE_TAG(field, WIRE_I64)), v));
+        wire_filled(w, wire_store_fixed64(wire_store_varint(p, WIRE_TAG(field, WIRE_I64)), v));
 }
 
 void wire_put_double(struct wire_writer *w, uint32_t field, double v)
@@ -67,10 +50,7 @@ void wire_put_bytes(struct wire_writer *w, uint32_t field, struct bytes v)
     uint8_t *p = v.n <= SIZE_MAX - 2 * WIRE_VARINT_MAX ? wire_room(w, 2 * WIRE_VARINT_MAX + v.n) : NULL;
     if (!p)
         return;
-    p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), v.n);
-    if (v.n > 0)
-        memcpy(p, v.p, v.n);
-    wire_filled(w, p + v.n);
+    wire_filled(w, wire_store_bytes(p, field, v));
 }
 
 void wire_put_uint_nonzero(struct wire_writer *w, uint32_t field, uint64_t v)
@@ -104,7 +84,7 @@ void wire_put_packed32(struct wire_writer *w, uint32_t field, const uint32_t *v,
     if (!p)
         return;
     for (size_t i = 0; i < n; i++)
-        p = store_varint(p, v[i]);
+        p = wire_store_varint(p, v[i]);
     wire_filled(w, p);
     wire_end(w, mark);
 }
@@ -116,7 +96,7 @@ void wire_put_packed64(struct wire_writer *w, uint32_t field, const int64_t *v, 
     if (!p)
         return;
     for (size_t i = 0; i < n; i++)
-        p = store_varint(p, (uint64_t)v[i]);
+        p = wire_store_varint(p, (uint64_t)v[i]);
     wire_filled(w, p);
     wire_end(w, mark);
 }
@@ -126,9 +106,9 @@ void wire_put_packed_fixed64(struct wire_writer *w, uint32_t field, const uint64
     uint8_t *p = n > 0 ? wire_room(w, 2 * WIRE_VARINT_MAX + n * 8) : NULL;
     if (!p)
         return;
-    p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), n * 8);
+    p = wire_store_varint(wire_store_varint(p, WIRE_TAG(field, WIRE_LEN)), n * 8);
     for (size_t i = 0; i < n; i++)
-        p = store_fixed64(p, v[i]);
+        p = wire_store_fixed64(p, v[i]);
     wire_filled(w, p);
 }
 
@@ -137,11 +117,11 @@ void wire_put_packed_double(struct wire_writer *w, uint32_t field, const double 
     uint8_t *p = n > 0 ? wire_room(w, 2 * WIRE_VARINT_MAX + n * 8) : NULL;
     if (!p)
         return;
-    p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), n * 8);
+    p = wire_store_varint(wire_store_varint(p, WIRE_TAG(field, WIRE_LEN)), n * 8);
     for (size_t i = 0; i < n; i++) {
         uint64_t bits;
         memcpy(&bits, &v[i], sizeof bits);
-        p = store_fixed64(p, bits);
+        p = wire_store_fixed64(p, bits);
     }
     wire_filled(w, p);
 }
@@ -151,7 +131,7 @@ size_t wire_begin(struct wire_writer *w, uint32_t field)
     uint8_t *p = wire_room(w, WIRE_VARINT_MAX + 1);
     if (!p)
         return 0;
-    p = store_varint(p, WIRE_TAG(field, WIRE_LEN));
+    p = wire_store_varint(p, WIRE_TAG(field, WIRE_LEN));
     *p++ = 0; /* the length's first byte */
     wire_filled(w, p);
     return w->out->n;
@@ -169,5 +149,5 @@ void wire_end(struct wire_writer *w, size_t mark)
         memmove(w->out->p + mark + more, w->out->p + mark, n);
         w->out->n += more;
     }
-    store_varint(w->out->p + mark - 1, n);
+    wire_store_varint(w->out->p + mark - 1, n);
 }

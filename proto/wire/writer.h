@@ -10,8 +10,10 @@
 #ifndef PROTO_WIRE_WRITER_H
 #define PROTO_WIRE_WRITER_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
@@ -56,6 +58,31 @@ static inline uint8_t *wire_room(struct wire_writer *w, size_t n)
 static inline void wire_filled(struct wire_writer *w, const uint8_t *end)
 {
     w->out->n = (size_t)(end - w->out->p);
+}
+
+/* What is put there: bytes of a varint, of a number of eight bytes, of a field of bytes. They return its end.
+ */
+static inline uint8_t *wire_store_varint(uint8_t *p, uint64_t v)
+{
+    while (v >= 0x80) {
+        *p++ = (uint8_t)(v | 0x80);
+        v >>= 7;
+    }
+    *p++ = (uint8_t)v;
+    return p;
+}
+static inline uint8_t *wire_store_fixed64(uint8_t *p, uint64_t v)
+{
+    v = htole64(v);
+    memcpy(p, &v, sizeof v);
+    return p + sizeof v;
+}
+static inline uint8_t *wire_store_bytes(uint8_t *p, uint32_t field, struct bytes v)
+{
+    p = wire_store_varint(wire_store_varint(p, WIRE_TAG(field, WIRE_LEN)), v.n);
+    if (v.n > 0)
+        memcpy(p, v.p, v.n);
+    return p + v.n;
 }
 
 /* The same, but nothing for the zero value. */

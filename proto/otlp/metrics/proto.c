@@ -53,29 +53,74 @@ enum {
 /* Most bytes a tag and a length take, for a message below 4 GiB. */
 #define PREFIX_MAX 6u
 
-static void put_value(struct wire_writer *w, const struct attr_value *v)
+/* What an AnyValue and a KeyValue take; their tags are all of one byte. */
+
+static size_t value_size(const struct attr_value *v)
 {
     switch (v->kind) {
     case ATTR_EMPTY: break;
-    case ATTR_STRING: wire_put_bytes(w, ANY_VALUE_STRING_VALUE, v->text); break;
-    case ATTR_BOOL: wire_put_uint(w, ANY_VALUE_BOOL_VALUE, v->boolean); break;
-    case ATTR_INT: wire_put_int(w, ANY_VALUE_INT_VALUE, v->integer); break;
-    case ATTR_DOUBLE: wire_put_double(w, ANY_VALUE_DOUBLE_VALUE, v->real); break;
-    case ATTR_ARRAY: wire_put_bytes(w, ANY_VALUE_ARRAY_VALUE, v->text); break;
-    case ATTR_KVLIST: wire_put_bytes(w, ANY_VALUE_KVLIST_VALUE, v->text); break;
-    case ATTR_BYTES: wire_put_bytes(w, ANY_VALUE_BYTES_VALUE, v->text); break;
+    case ATTR_BOOL: return 2;
+    case ATTR_INT: return 1 + wire_varint_size((uint64_t)v->integer);
+    case ATTR_DOUBLE: return 1 + sizeof v->real;
+    case ATTR_STRING:
+    case ATTR_ARRAY:
+    case ATTR_KVLIST:
+    case ATTR_BYTES: return 1 + wire_varint_size(v->text.n) + v->text.n;
     }
+    return 0;
 }
 
+static size_t attr_size(struct bytes key, size_t value)
+{
+    return (key.n > 0 ? 1 + wire_varint_size(key.n) + key.n : 0) + 1 + wire_varint_size(value) + value;
+}
+
+static uint8_t *store_tag(uint8_t *p, uint32_t field, uint32_t type)
+{
+    *p = (uint8_t)WIRE_TAG(field, type);
+    return p + 1;
+}
+
+static uint8_t *store_double(uint8_t *p, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return wire_store_fixed64(p, bits);
+}
+
+static uint8_t *store_value(uint8_t *p, const struct attr_value *v)
+{
+    switch (v->kind) {
+    case ATTR_EMPTY: break;
+    case ATTR_STRING: return wire_store_bytes(p, ANY_VALUE_STRING_VALUE, v->text);
+    case ATTR_BOOL:
+        p = store_tag(p, ANY_VALUE_BOOL_VALUE, WIRE_VARINT);
+        return wire_store_varint(p, v->boolean);
+    case ATTR_INT:
+        p = store_tag(p, ANY_VALUE_INT_VALUE, WIRE_VARINT);
+        return wire_store_varint(p, (uint64_t)v->integer);
+    case ATTR_DOUBLE: return store_double(store_tag(p, ANY_VALUE_DOUBLE_VALUE, WIRE_I64), v->real);
+    case ATTR_ARRAY: return wire_store_bytes(p, ANY_VALUE_ARRAY_VALUE, v->text);
+    case ATTR_KVLIST: return wire_store_bytes(p, ANY_VALUE_KVLIST_VALUE, v->text);
+    case ATTR_BYTES: return wire_store_bytes(p, ANY_VALUE_BYTES_VALUE, v->text);
+    }
+    return p;
+}
+
+/* Each is written where it stays: its lengths are known before. */
 static void put_attrs(struct wire_writer *w, uint32_t field, const struct attr *attrs, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        size_t attr = wire_begin(w, field);
-        wire_put_bytes_nonempty(w, KEY_VALUE_KEY, attrs[i].key);
-        size_t value = wire_begin(w, KEY_VALUE_VALUE);
-        put_value(w, &attrs[i].value);
-        wire_end(w, value);
-        wire_end(w, attr);
+        const struct bytes key = attrs[i].key;
+        const size_t value = value_size(&attrs[i].value), attr = attr_size(key, value);
+        uint8_t *p = wire_room(w, PREFIX_MAX + attr);
+        if (!p)
+            return;
+        p = wire_store_varint(store_tag(p, field, WIRE_LEN), attr);
+        if (key.n > 0)
+            p = wire_store_bytes(p, KEY_VALUE_KEY, key);
+        p = wire_store_varint(store_tag(p, KEY_VALUE_VALUE, WIRE_LEN), value);
+        wire_filled(w, store_value(p, &attrs[i].value));
     }
 }
 
