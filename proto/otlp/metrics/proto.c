@@ -132,18 +132,24 @@ static bool is_zero(const uint8_t *p, size_t n)
     return any == 0;
 }
 
-static void put_exemplar(struct wire_writer *w, const struct metric_exemplar *e, bool is_double)
+static size_t exemplar_size(const struct metric_exemplar *e)
 {
-    size_t mark = wire_begin(w, POINT_EXEMPLARS);
-    wire_put_fixed64(w, EXEMPLAR_TIME, e->time_unix_nano);
+    const size_t span = is_zero(e->span_id, sizeof e->span_id) ? 0 : 2 + sizeof e->span_id;
+    return 9 + 9 + span + 2 + sizeof e->trace_id;
+}
+
+static uint8_t *store_exemplar(uint8_t *p, const struct metric_exemplar *e, bool is_double)
+{
+    p = wire_store_varint(store_tag(p, POINT_EXEMPLARS, WIRE_LEN), exemplar_size(e));
+    p = wire_store_fixed64(store_tag(p, EXEMPLAR_TIME, WIRE_I64), e->time_unix_nano);
     if (is_double)
-        wire_put_double(w, EXEMPLAR_AS_DOUBLE, e->real);
+        p = store_double(store_tag(p, EXEMPLAR_AS_DOUBLE, WIRE_I64), e->real);
     if (!is_zero(e->span_id, sizeof e->span_id))
-        wire_put_bytes(w, EXEMPLAR_SPAN, bytes_of(e->span_id, sizeof e->span_id));
-    wire_put_bytes(w, EXEMPLAR_TRACE, bytes_of(e->trace_id, sizeof e->trace_id));
+        p = wire_store_bytes(p, EXEMPLAR_SPAN, bytes_of(e->span_id, sizeof e->span_id));
+    p = wire_store_bytes(p, EXEMPLAR_TRACE, bytes_of(e->trace_id, sizeof e->trace_id));
     if (!is_double)
-        wire_put_fixed64(w, EXEMPLAR_AS_INT, (uint64_t)e->integer);
-    wire_end(w, mark);
+        p = wire_store_fixed64(store_tag(p, EXEMPLAR_AS_INT, WIRE_I64), (uint64_t)e->integer);
+    return p;
 }
 
 static void put_distribution(struct wire_writer *w, const struct metric_distribution *d)
@@ -154,7 +160,94 @@ static void put_distribution(struct wire_writer *w, const struct metric_distribu
     wire_put_packed_double(w, HISTOGRAM_EXPLICIT_BOUNDS, d->bounds, d->n_bounds);
 }
 
-/* Both return what the point takes at most. */
+/* ---- what points share ---- */
+
+/* A label set comes in each resource that has it, and a metric's name, description and unit in each resource:
+ * they are encoded once, beside the message, and copied from there. They are known by their address, so that
+ * of metrics and points that share none each costs a look at its slot. */
+#define SHARED_SLOTS     256u
+#define SHARED_BYTES_MAX ((size_t)256 << 10)
+
+struct shared {
+    struct buffer bytes;
+    struct shared_labels {
+        const struct attr *attrs;
+        uint32_t n_attrs, from, n;
+    } labels[SHARED_SLOTS];
+    struct shared_head {
+        const struct metric *metric;
+        uint32_t from, n;
+    } heads[SHARED_SLOTS];
+};
+
+struct request {
+    struct wire_writer w;
+    const struct metric_batch *b;
+    struct shared *shared;
+    size_t bytes, max_bytes;                      /* what the points so far take at most */
+    bool any, in_resource, in_metric;             /* a point is there; what is open */
+    size_t resource, scope_metrics, metric, data; /* marks */
+};
+
+static uint32_t slot_of(const void *p)
+{
+    return (uint32_t)((uintptr_t)p * 0x9e3779b97f4a7c15u >> 56) % SHARED_SLOTS;
+}
+
+/* Where the next is encoded. */
+static struct wire_writer shared_writer(struct shared *s)
+{
+    if (s->bytes.n > SHARED_BYTES_MAX) {
+        buffer_clear(&s->bytes, 2 * SHARED_BYTES_MAX);
+        memset(s->labels, 0, sizeof s->labels);
+        memset(s->heads, 0, sizeof s->heads);
+    }
+    return wire_writer(&s->bytes);
+}
+
+static struct bytes shared_bytes(const struct shared *s, uint32_t from, uint32_t n)
+{
+    return n > 0 ? bytes_of(s->bytes.p + from, n) : (struct bytes){0};
+}
+
+/* A number's labels, encoded. */
+static struct bytes labels_of(struct request *q, const struct metric_point *p)
+{
+    struct shared_labels *slot = &q->shared->labels[slot_of(p->attrs)];
+    if (unlikely(slot->attrs != p->attrs || slot->n_attrs != p->n_attrs)) {
+        struct wire_writer w = shared_writer(q->shared);
+        const size_t from = w.out->n;
+        put_attrs(&w, POINT_ATTRIBUTES, p->attrs, p->n_attrs);
+        if (w.failed < 0)
+            q->w.failed = w.failed;
+        *slot = (struct shared_labels){p->attrs, p->n_attrs, (uint32_t)from, (uint32_t)(w.out->n - from)};
+    }
+    return shared_bytes(q->shared, slot->from, slot->n);
+}
+
+static bool has_same_head(const struct metric *a, const struct metric *b)
+{
+    return a && a->name.p == b->name.p && a->description.p == b->description.p && a->unit.p == b->unit.p &&
+           a->name.n == b->name.n && a->description.n == b->description.n && a->unit.n == b->unit.n;
+}
+
+static struct bytes head_of(struct request *q, const struct metric *m)
+{
+    struct shared_head *slot = &q->shared->heads[slot_of(m->name.p)];
+    if (unlikely(!has_same_head(slot->metric, m))) {
+        struct wire_writer w = shared_writer(q->shared);
+        const size_t from = w.out->n;
+        wire_put_bytes_nonempty(&w, METRIC_NAME, m->name);
+        wire_put_bytes_nonempty(&w, METRIC_DESCRIPTION, m->description);
+        wire_put_bytes_nonempty(&w, METRIC_UNIT, m->unit);
+        if (w.failed < 0)
+            q->w.failed = w.failed;
+        *slot = (struct shared_head){m, (uint32_t)from, (uint32_t)(w.out->n - from)};
+    }
+    return shared_bytes(q->shared, slot->from, slot->n);
+}
+
+/* ---- points: both return what one takes at most ---- */
 
 static size_t put_histogram_point(struct wire_writer *w, const struct metric_point *p)
 {
@@ -171,34 +264,41 @@ static size_t put_histogram_point(struct wire_writer *w, const struct metric_poi
     return n + PREFIX_MAX;
 }
 
-static size_t put_point(struct wire_writer *w, const struct metric_point *p)
+static uint8_t *store_time(uint8_t *p, uint32_t field, uint64_t unix_nano)
 {
-    size_t mark = wire_begin(w, DATA_POINTS);
-    wire_put_fixed64_nonzero(w, POINT_START, p->start_unix_nano);
-    wire_put_fixed64_nonzero(w, POINT_TIME, p->time_unix_nano);
-    if (p->stale) /* NO_RECORDED_VALUE: there is no value to tell */
-        wire_put_uint(w, POINT_FLAGS, 1);
-    else if (p->is_double)
-        wire_put_double(w, POINT_AS_DOUBLE, p->real);
-    else
-        wire_put_fixed64(w, POINT_AS_INT, (uint64_t)p->integer);
-    if (p->exemplar && !p->stale)
-        put_exemplar(w, p->exemplar, p->is_double);
-    put_attrs(w, POINT_ATTRIBUTES, p->attrs, p->n_attrs);
-    size_t n = w->out->n - mark;
-    wire_end(w, mark);
+    return unix_nano ? wire_store_fixed64(store_tag(p, field, WIRE_I64), unix_nano) : p;
+}
+
+static uint8_t *store_number(uint8_t *p, const struct metric_point *from)
+{
+    if (from->stale) /* NO_RECORDED_VALUE: there is no value to tell */
+        return wire_store_varint(store_tag(p, POINT_FLAGS, WIRE_VARINT), 1);
+    if (from->is_double)
+        return store_double(store_tag(p, POINT_AS_DOUBLE, WIRE_I64), from->real);
+    return wire_store_fixed64(store_tag(p, POINT_AS_INT, WIRE_I64), (uint64_t)from->integer);
+}
+
+static size_t put_point(struct request *q, const struct metric_point *from)
+{
+    const struct metric_exemplar *e = from->stale ? NULL : from->exemplar;
+    const struct bytes labels = labels_of(q, from);
+    const size_t n = (from->start_unix_nano ? 9 : 0) + (from->time_unix_nano ? 9 : 0) +
+                     (from->stale ? 2 : 9) + (e ? 2 + exemplar_size(e) : 0) + labels.n;
+    uint8_t *p = wire_room(&q->w, PREFIX_MAX + n);
+    if (!p)
+        return 0;
+    p = wire_store_varint(store_tag(p, DATA_POINTS, WIRE_LEN), n);
+    p = store_time(p, POINT_START, from->start_unix_nano);
+    p = store_number(store_time(p, POINT_TIME, from->time_unix_nano), from);
+    if (e)
+        p = store_exemplar(p, e, from->is_double);
+    if (labels.n > 0)
+        memcpy(p, labels.p, labels.n);
+    wire_filled(&q->w, p + labels.n);
     return n + PREFIX_MAX;
 }
 
 /* ---- what is around points ---- */
-
-struct request {
-    struct wire_writer w;
-    const struct metric_batch *b;
-    size_t bytes, max_bytes;                      /* what the points so far take at most */
-    bool any, in_resource, in_metric;             /* a point is there; what is open */
-    size_t resource, scope_metrics, metric, data; /* marks */
-};
 
 /* Both return what they add at most, with the prefixes of the messages around their content. */
 
@@ -225,9 +325,7 @@ static size_t open_metric(struct request *q, const struct metric *m)
     struct wire_writer *w = &q->w;
     q->in_metric = true;
     q->metric = wire_begin(w, SCOPE_METRICS_METRICS);
-    wire_put_bytes_nonempty(w, METRIC_NAME, m->name);
-    wire_put_bytes_nonempty(w, METRIC_DESCRIPTION, m->description);
-    wire_put_bytes_nonempty(w, METRIC_UNIT, m->unit);
+    wire_put_raw(w, head_of(q, m));
     q->data = wire_begin(w, m->kind == METRIC_SUM         ? METRIC_DATA_SUM
                             : m->kind == METRIC_HISTOGRAM ? METRIC_DATA_HISTOGRAM
                                                           : METRIC_DATA_GAUGE);
@@ -268,7 +366,7 @@ static bool add_point(struct request *q, const struct metric_resource *r, const 
         cost += open_resource(q, r);
     if (!in_metric)
         cost += open_metric(q, m);
-    cost += m->kind == METRIC_HISTOGRAM ? put_histogram_point(&q->w, p) : put_point(&q->w, p);
+    cost += m->kind == METRIC_HISTOGRAM ? put_histogram_point(&q->w, p) : put_point(q, p);
     if (q->any && (cost > q->max_bytes || q->bytes > q->max_bytes - cost)) {
         q->w.out->n = was;
         q->in_resource = in_resource;
@@ -302,7 +400,8 @@ static uint32_t add_resource(struct request *q, const struct metric_resource *r,
 int metrics_encode_proto(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *place,
                          struct buffer *out)
 {
-    struct request q = {.w = wire_writer(out), .b = b, .max_bytes = max_bytes};
+    struct shared shared = {.bytes = BUFFER_INIT(0)};
+    struct request q = {.w = wire_writer(out), .b = b, .shared = &shared, .max_bytes = max_bytes};
     size_t was = out->n;
     uint32_t i = *from, at = *place;
     for (bool all = true; i < b->n_resources && q.w.failed == 0;) {
@@ -312,6 +411,7 @@ int metrics_encode_proto(const struct metric_batch *b, size_t max_bytes, uint32_
         at = 0;
         i++;
     }
+    buffer_release(&shared.bytes);
     if (q.w.failed < 0) {
         out->n = was;
         return q.w.failed;

@@ -163,6 +163,67 @@ UNIT(split_below_a_limit_loses_nothing)
     metric_batch_free(b);
 }
 
+/* Label sets of about a kibibyte, and names that begin at one place, as each resource has them; or a copy of
+ * its own for each point. */
+#define SETS 600u
+
+static struct metric_batch *make_shared(bool is_copied)
+{
+    static const struct bytes names[] = {BYTES_LIT("abc"), BYTES_LIT("")};
+    struct metric_batch *b = unit_made(metric_batch_new(NULL));
+    struct arena *a = &b->arena;
+    struct attr *sets = unit_made(arena_calloc(a, SETS, sizeof *sets));
+    char *long_text = unit_made(arena_calloc(a, 1001, 1));
+    memset(long_text, 'x', 1000);
+    for (uint32_t i = 0; i < SETS; i++)
+        sets[i] = text_attr(arena_printf(a, "key-%u", i), arena_printf(a, "%u%s", i, long_text));
+    b->n_resources = 3;
+    b->resources = unit_made(arena_calloc(a, b->n_resources, sizeof *b->resources));
+    for (uint32_t i = 0; i < b->n_resources; i++) {
+        struct metric_resource *r = &b->resources[i];
+        r->n_metrics = SETS;
+        r->metrics = unit_made(arena_calloc(a, SETS, sizeof *r->metrics));
+        for (uint32_t j = 0; j < SETS; j++) {
+            struct metric *m = &r->metrics[j];
+            const struct attr *set = &sets[j - j % 2];
+            if (is_copied)
+                set = memcpy(unit_made(arena_alloc(a, sizeof *set)), set, sizeof *set);
+            *m = (struct metric){.name = bytes_of(names[0].p, 1 + j % 3),
+                                 .unit = names[j / 3 % 2],
+                                 .description = names[j / 6 % 2],
+                                 .n_points = 1,
+                                 .kind = METRIC_GAUGE};
+            if (is_copied)
+                m->name = arena_copy(a, m->name), m->unit = arena_copy(a, m->unit);
+            m->points = unit_made(arena_calloc(a, 1, sizeof *m->points));
+            m->points[0] = (struct metric_point){.attrs = set, .n_attrs = j % 2, .integer = i * SETS + j};
+        }
+    }
+    return b;
+}
+
+UNIT(what_points_share_is_said_of_each)
+{
+    struct buffer out[2] = {BUFFER_INIT(0), BUFFER_INIT(0)};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct metric_batch *b = make_shared(i);
+        uint32_t from = 0, place = 0;
+        ck_assert_int_eq(metrics_encode_proto(b, SIZE_MAX, &from, &place, &out[i]), 0);
+        metric_batch_free(b);
+    }
+    ck_assert_uint_eq(out[0].n, out[1].n);
+    ck_assert_mem_eq(out[0].p, out[1].p, out[0].n);
+    ck_assert_uint_gt(out[0].n, 3 * SETS / 2 * 1000); /* and all of it is there */
+    request_pb *request = unit_made(REQUEST(unpack)(NULL, out[0].n, out[0].p));
+    ck_assert_uint_eq(request->n_resource_metrics, 3);
+    metric_pb *last = request->resource_metrics[2]->scope_metrics[0]->metrics[SETS - 1];
+    ck_assert_str_eq(last->name, "abc");
+    ck_assert_str_eq(last->gauge->data_points[0]->attributes[0]->key, "key-598");
+    REQUEST(free_unpacked)(request, NULL);
+    buffer_release(&out[0]);
+    buffer_release(&out[1]);
+}
+
 UNIT(nothing_in_it_is_no_request)
 {
     struct metric_batch *b = make(2, 0);
