@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/log.h"
@@ -81,6 +83,32 @@ static void check_memory(void)
             (unsigned long long)(limit >> 20), SURROUNDINGS_MEMORY_MIN >> 20);
 }
 
+/* 0, or -EACCES: somebody else may say, or put in its place something that says, what threads work for. */
+static int check_owner(const char *path, struct error *e)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return 0; /* it is made, or opening it says why not */
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return error_set(
+            e, -EACCES,
+            "--trace-map: %s belongs to uid %u, who may put any trace in it; it must belong to root "
+            "or to who runs profsend",
+            path, st.st_uid);
+    if (S_ISDIR(st.st_mode) && st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX))
+        return error_set(e, -EACCES, "--trace-map: others may put another map into %s; chmod go-w it", path);
+    return 0;
+}
+
+static int check_trace_map(const char *path, struct error *e)
+{
+    autofree char *folder = strdup(path);
+    if (!folder)
+        return error_set(e, -ENOMEM, "out of memory");
+    int r = check_owner(dirname(folder), e);
+    return r < 0 ? r : check_owner(path, e);
+}
+
 int surroundings_check(const struct options *o, struct error *e)
 {
     if (!proc_is_the_kernel_s())
@@ -89,6 +117,9 @@ int surroundings_check(const struct options *o, struct error *e)
             "this is a PID namespace of its own: samples would find no process in /proc, and have "
             "neither stacks nor names; run profsend in the host's (docker run --pid=host, "
             "Kubernetes: hostPID: true)");
+    int r = o->trace_map ? check_trace_map(o->trace_map, e) : 0;
+    if (r < 0)
+        return r;
     check_memory();
     if (o->pid && kill((pid_t)o->pid, 0) < 0 && errno == ESRCH)
         log_warn("--pid %u: there is no such process", o->pid);

@@ -25,7 +25,7 @@ struct surroundings {
 
 /* Before anything is opened. Warns of a memory limit that is too small, and of a pid that nobody has. 0, or
  * -EINVAL with *e: /proc shows a PID namespace that is not the kernel's, in which no sample finds its
- * process.
+ * process. -EACCES: OBI's map, or where it is pinned, is another user's.
  */
 int surroundings_check(const struct options *o, struct error *e);
 

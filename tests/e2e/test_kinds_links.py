@@ -1,6 +1,7 @@
 """What threads say they work for (OTEP 4947), and what OBI's shared map says, becomes links and attributes of their samples, and
 the gateway's exemplars."""
 import collections
+import os
 import pathlib
 import shutil
 import struct
@@ -247,6 +248,33 @@ def test_a_map_of_another_shape_is_refused(bpffs):
         pytest.skip("no map can be made here")
     done = subprocess.run([BUILD / "profsend", "--print", "--duration", "1s", "--trace-map", at], capture_output=True, text=True)
     assert done.returncode == 3, (done.returncode, done.stderr)
+
+
+def test_a_map_that_others_may_write_is_refused(bpffs):
+    at = bpffs / "otel/traces_ctx_v1"
+    at.parent.mkdir()
+    if tool("map", "create", at, "type", "lru_hash", "key", 8, "value", 24, "entries", 16384, "name", "traces_ctx_v1").returncode != 0:
+        pytest.skip("no map can be made here")
+
+    def refused():
+        done = subprocess.run([BUILD / "profsend", "--print", "--duration", "0.1s", "--trace-map", at], capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    assert refused()[0] == 0
+    at.chmod(0o666)
+    os.chown(at, 65534, 65534)
+    code, text = refused()
+    assert code == 3 and f"{at} belongs to uid 65534" in text, text
+    os.chown(at, 0, 0)
+    os.chown(at.parent, 65534, 65534)
+    code, text = refused()
+    assert code == 3 and f"{at.parent} belongs to uid 65534" in text, text
+    os.chown(at.parent, 0, 0)
+    at.parent.chmod(0o777)
+    code, text = refused()
+    assert code == 3 and f"into {at.parent}" in text, text
+    at.parent.chmod(0o1777)
+    assert refused()[0] == 0
 
 
 def test_the_gateway_keeps_them_as_exemplars(tmp_path):
