@@ -36,7 +36,7 @@ static bool explain_request(enum refusal refusal, const struct refusal_facts *f,
 
 static const char *const words[REFUSAL_N] = {
     [REFUSAL_NO_SERVICE] = ("unknown service; this one is " ROUTE_GRPC_SERVICE ROUTE_GRPC_METHOD),
-    [REFUSAL_NO_METHOD] = ("unknown method; the service has " ROUTE_GRPC_METHOD),
+    [REFUSAL_NO_METHOD] = "the service has no such method",
     [REFUSAL_NOT_POST] = "the method must be POST",
     [REFUSAL_GRPC_HTTP1] = "gRPC needs HTTP/2",
     [REFUSAL_BAD_TIMEOUT] = "malformed grpc-timeout",
