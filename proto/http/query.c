@@ -77,19 +77,22 @@ bool query_is(struct bytes encoded, const char *plain)
     return !*plain && i == encoded.n;
 }
 
-/* Whether the parameters behind a coding or a type have a weight of zero: q=0, 0., 0.0, 0.00, 0.000. */
-static bool is_refused(struct bytes parameters)
+/* The weight among the parameters behind a coding or a type; one that is nonsense is the usual one. */
+static unsigned weight_of(struct bytes parameters)
 {
     while (parameters.n > 0) {
         struct bytes one = bytes_trim(query_cut(&parameters, ';'));
         if (one.n < 3 || (one.p[0] | 0x20) != 'q' || one.p[1] != '=')
             continue;
-        for (size_t i = 2; i < one.n; i++)
-            if (one.p[i] != '0' && one.p[i] != '.')
-                return false;
-        return true;
+        unsigned weight = one.p[2] == '0' ? 0 : QUERY_WEIGHT_MAX;
+        for (unsigned i = 4, unit = QUERY_WEIGHT_MAX / 10; i < one.n && weight < QUERY_WEIGHT_MAX; i++) {
+            const bool is_digit = one.p[i] >= '0' && one.p[i] <= '9';
+            weight = is_digit ? weight + unit * (unsigned)(one.p[i] - '0') : QUERY_WEIGHT_MAX;
+            unit /= 10;
+        }
+        return weight;
     }
-    return false;
+    return QUERY_WEIGHT_MAX;
 }
 
 bool query_accepts_gzip(struct bytes accept_encoding)
@@ -99,20 +102,20 @@ bool query_accepts_gzip(struct bytes accept_encoding)
         struct bytes rest = query_cut(&accept_encoding, ',');
         struct bytes name = bytes_trim(query_cut(&rest, ';'));
         if (bytes_is_nocase(name, "gzip") || bytes_is_nocase(name, "x-gzip"))
-            return !is_refused(rest);
+            return weight_of(rest) > 0;
         if (bytes_is(name, "*"))
-            any = !is_refused(rest);
+            any = weight_of(rest) > 0;
     }
     return any;
 }
 
-bool query_accepts(struct bytes accept, const char *media_type)
+unsigned query_accepts(struct bytes accept, const char *media_type)
 {
     while (accept.n > 0) {
         struct bytes rest = query_cut(&accept, ',');
         struct bytes name = bytes_trim(query_cut(&rest, ';'));
         if (bytes_is_nocase(name, media_type))
-            return !is_refused(rest);
+            return weight_of(rest);
     }
-    return false;
+    return 0;
 }

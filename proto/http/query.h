@@ -32,8 +32,10 @@ int query_decode_form(struct bytes encoded, uint8_t *out, size_t max, struct byt
 /* Whether an Accept-Encoding value (RFC 9110 §12.5.3) allows gzip: named, or by '*', and not with q=0. */
 bool query_accepts_gzip(struct bytes accept_encoding);
 
-/* Whether an Accept value names this media type explicitly (RFC 9110 §12.5.1): wildcards do not ask for it.
- */
-bool query_accepts(struct bytes accept, const char *media_type);
+#define QUERY_WEIGHT_MAX 1000u
+
+/* The weight that an Accept value gives a media type, or a range, which it names (RFC 9110 §12.5.1, §12.4.2),
+ * in thousandths. 0: none; ranges that a type is in do not ask for it. */
+unsigned query_accepts(struct bytes accept, const char *media_type);
 
 #endif

@@ -39,6 +39,10 @@ def test_it_answers_as_the_command_does(gateway):
             (gzip.decompress(CPU), "", PPROF, "application/x-protobuf", otlp),
             (gzip.compress(CPU), "", {**PPROF, "Content-Encoding": "gzip"}, "application/x-protobuf", otlp),
             (CPU, "", {"Accept": "application/json"}, "application/json", command("json", CPU)),
+            (CPU, "", {"Accept": "application/x-protobuf;q=0.1, application/octet-stream;q=0.05, application/json"}, "application/json", command("json", CPU)),
+            (CPU, "", {"Accept": "application/json; q=0.8, text/plain;Q=0.9, */*;q=0.1"}, "text/plain", command("folded", CPU)),
+            (CPU, "", {"Accept": "application/json;q=0.5, */*"}, "application/x-protobuf", otlp),
+            (CPU, "", {"Accept": "application/json;q=0.000, */*;q=0"}, "application/x-protobuf", otlp),
             (CPU, "?to=json", {"Accept": "text/plain"}, "application/json", command("json", CPU)),
             (CPU, "?to=speedscope", {}, "application/json", command("speedscope", CPU)),
             (CPU, "?to=folded", {}, "text/plain", command("folded", CPU)),
@@ -93,6 +97,8 @@ def test_what_is_wrong_is_said(gateway):
             (b"no profile", "", 400, ""), (b"", "", 400, ""),
             (CPU[:900], "", 400, "gzip"),
             (b"{]", "?to=pprof", 400, ""),
+            (b"{}", "?to=pprof", 400, "no profile in it"),
+            *((b'{"error": "out of coffee"}', "?to=" + to, 400, "no profile in it") for to in ("otlp", "json", "folded", "speedscope")),
             (CPU, "?a=%zz", 400, "percent-encoded"),
             (gzip.compress(bytes(80 << 20)), "", 413, "larger than")):
         got, _, answer = gateway.post(body, PPROF, path="/v1/convert" + query)

@@ -58,6 +58,21 @@ struct converting {
 
 /* ---- in ---- */
 
+/* What weighs most; unsaid where anything else is as good to who asks, or better. */
+static enum convert_format accepted(struct bytes accept)
+{
+    const unsigned any = query_accepts(accept, "*/*");
+    enum convert_format format = CONVERT_UNSAID;
+    for (unsigned i = 0, most = 0; i < ARRAY_LEN(types); i++) {
+        const unsigned weight = query_accepts(accept, types[i].type);
+        if (weight > most && weight >= any) {
+            format = types[i].format;
+            most = weight;
+        }
+    }
+    return format;
+}
+
 static enum refusal wanted(const struct intake_head *head, enum convert_format *ret, struct error *why)
 {
     struct bytes query = head->query, name, value;
@@ -73,9 +88,7 @@ static enum refusal wanted(const struct intake_head *head, enum convert_format *
         error_set(why, 0, "to: profiles become pprof, pprof-exact, otlp, json, folded or speedscope");
         return REFUSAL_MALFORMED;
     }
-    for (size_t i = 0; i < ARRAY_LEN(types) && *ret == CONVERT_UNSAID; i++)
-        if (query_accepts(head->accept, types[i].type))
-            *ret = types[i].format;
+    *ret = accepted(head->accept);
     return REFUSAL_NONE;
 }
 
@@ -234,8 +247,9 @@ static enum refusal convert(struct converting *c, const struct intake_head *head
         refusal = read_body(c, head, body);
     if (refusal == REFUSAL_NONE)
         refusal = read_view(c);
-    if (refusal == REFUSAL_NONE && c->view.profile.n == 0 && convert_is_pprof(c->to)) {
-        error_set(c->why, 0, "there is no profile in it, and no pprof without one");
+    /* Any JSON is a request without profiles to who passes over what it does not know. */
+    if (refusal == REFUSAL_NONE && c->view.profile.n == 0 && (c->otlp.n == 0 || convert_is_pprof(c->to))) {
+        error_set(c->why, 0, "there is no profile in it");
         refusal = REFUSAL_MALFORMED;
     }
     return refusal == REFUSAL_NONE ? write_answer(c, out) : refusal;
