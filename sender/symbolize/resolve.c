@@ -135,6 +135,9 @@ struct batch {
     uint32_t n_tables;
     bool is_rough; /* a table was left out for want of work */
     struct memo memo[MEMO];
+    uint32_t symbol_of; /* the answer whose symbol was read last, plus one: pieces of a function follow */
+    size_t symbol_n;    /* one another */
+    char symbol[SYMTAB_NAME_MAX];
 };
 
 static void add_table(struct batch *b, const struct source *s, const struct elf_section *symbols,
@@ -238,15 +241,16 @@ static void on_piece(void *user, const struct dwarf_piece *piece)
     struct batch *b = user;
     struct places *p = b->r->places;
     struct place_line line[PLACES_LINES_MAX];
-    char symbol[SYMTAB_NAME_MAX];
     uint32_t i = answer_of(b, piece->start), n = 0;
+    if (i != UINT32_MAX && b->symbol_of != i + 1) {
+        b->symbol_n = symbol_of(b, i, b->symbol, sizeof b->symbol);
+        b->symbol_of = i + 1;
+    }
     for (uint32_t k = 0; k < piece->n_frames && n < PLACES_LINES_MAX; k++) {
         const struct dwarf_frame *frame = &piece->frame[k];
         struct bytes name = frame->linkage.n ? frame->linkage : frame->name;
-        if (k + 1 == piece->n_frames && i != UINT32_MAX) {
-            size_t length = symbol_of(b, i, symbol, sizeof symbol);
-            name = length ? bytes_of(symbol, length) : name;
-        }
+        if (k + 1 == piece->n_frames && i != UINT32_MAX && b->symbol_n)
+            name = bytes_of(b->symbol, b->symbol_n);
         uint32_t function = name.n ? known_function(p, b->memo, name, frame->file, frame->start_line) : 0;
         if (function)
             line[n++] = (struct place_line){function, frame->line};
@@ -332,6 +336,7 @@ static void resolve_batch(struct batch *b, const struct resolve_want *want)
     if (!answer || !name_table || !name_at || !query || !address)
         return;
     b->answer = answer;
+    b->symbol_of = 0;
     b->name_table = name_table;
     b->name_at = name_at;
     b->query = query;

@@ -2,6 +2,7 @@
 #include "sender/symbolize/cache/ranges.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/base/macros.h"
 
@@ -20,11 +21,32 @@ static int by_start(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
+/* Sorts what was added and merges it, from the back, with what is sorted already: thousands that were known
+ * before a window's few. */
+static void merge(struct range *range, uint32_t n_sorted, uint32_t n)
+{
+    uint32_t n_added = n - n_sorted, at = n;
+    struct range *added = range + n_sorted;
+    qsort(added, n_added, sizeof *added, by_start);
+    if (n_sorted == 0 || by_start(&range[n_sorted - 1], added) <= 0)
+        return;
+    autofree struct range *copy = malloc(n_added * sizeof *copy);
+    if (!copy) {
+        qsort(range, n, sizeof *range, by_start);
+        return;
+    }
+    memcpy(copy, added, n_added * sizeof *copy);
+    while (n_added > 0) {
+        bool is_old = n_sorted > 0 && by_start(&range[n_sorted - 1], &copy[n_added - 1]) > 0;
+        range[--at] = is_old ? range[--n_sorted] : copy[--n_added];
+    }
+}
+
 void ranges_settle(struct ranges *r)
 {
     struct range *range = r->all.p;
-    if (r->all.n)
-        qsort(range, r->all.n, sizeof *range, by_start);
+    if (r->all.n > r->n_sorted)
+        merge(range, r->n_sorted, r->all.n);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->all.n; i++)
         if (range[i].start < range[i].end && !(range[i].flags & RANGE_DROPPED) &&

@@ -287,8 +287,13 @@ static int by_weight(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Groups queries by unit, what weighs most first; how many groups. Those in no unit are left out. */
-static uint32_t group(struct dwarf_query *queries, uint32_t n, struct group *ret)
+/* What a unit may cost, at most mostly: with so much for each there is no need to choose. */
+#define UNIT_WORK (256 << 10)
+
+/* Groups queries by unit; how many groups. Those in no unit are left out. What weighs most comes first,
+ * unless there is work for all: then they come as they are in the file, for of packed sections what lies
+ * between two is unpacked once, and not from a mark before each. */
+static uint32_t group(struct dwarf_query *queries, uint32_t n, int64_t work, struct group *ret)
 {
     uint32_t n_groups = 0;
     qsort(queries, n, sizeof *queries, by_unit);
@@ -298,7 +303,8 @@ static uint32_t group(struct dwarf_query *queries, uint32_t n, struct group *ret
             weight += queries[to].weight;
         ret[n_groups++] = (struct group){from, to, weight};
     }
-    qsort(ret, n_groups, sizeof *ret, by_weight);
+    if (work < (int64_t)n_groups * UNIT_WORK)
+        qsort(ret, n_groups, sizeof *ret, by_weight);
     return n_groups;
 }
 
@@ -311,7 +317,7 @@ int dwarf_find(struct dwarf_file *f, struct dwarf_query *queries, uint32_t n, dw
     int r = others && groups ? dwarf_locate(f, queries, n) : -ENOMEM;
     if (r < 0)
         return r;
-    uint32_t n_groups = group(queries, n, groups);
+    uint32_t n_groups = group(queries, n, f->work - f->reserved, groups);
     for (const struct group *g = groups; g < groups + n_groups && r == 0; g++)
         r = f->work < f->reserved ? DWARF_LEFT
                                   : answer_unit(f, queries + g->from, g->to - g->from, others, fn, user);
