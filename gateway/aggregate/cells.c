@@ -128,13 +128,19 @@ uint32_t output_limit(const struct output *o, uint32_t metric)
     return limit;
 }
 
-bool output_has_room(const struct output *o, uint32_t resource, uint32_t metric)
+/* Whether beside n label sets of a metric in one resource another may live. */
+static bool is_room_beside(const struct output *o, uint32_t metric, uint32_t n)
 {
-    const uint32_t *n = idmap_find(&o->tables.n_series, idmap_key(resource, metric));
     uint64_t limit = output_limit(o, metric);
     if (output_names_heaviest(o, metric) && o->options.temporality == METRIC_CUMULATIVE)
         limit *= LARGEST_CANDIDATES; /* names stay once they are told */
-    return !n || *n < limit;
+    return n < limit;
+}
+
+bool output_has_room(const struct output *o, uint32_t resource, uint32_t metric)
+{
+    const uint32_t *n = idmap_find(&o->tables.n_series, idmap_key(resource, metric));
+    return !n || is_room_beside(o, metric, *n);
 }
 
 /* Counts a label set that comes to life; false when there is no room for it. Overflow always has room. */
@@ -142,12 +148,11 @@ static bool admit(struct output *o, uint32_t resource, uint32_t series, uint32_t
 {
     if (series < o->all->n_metrics)
         return true;
-    uint32_t *n = output_has_room(o, resource, metric)
-                      ? idmap_place(&o->tables.n_series, idmap_key(resource, metric), 0)
-                      : NULL;
-    if (n)
-        ++*n;
-    return n != NULL;
+    uint32_t *n = idmap_place(&o->tables.n_series, idmap_key(resource, metric), 0);
+    if (!n || !is_room_beside(o, metric, *n))
+        return false;
+    ++*n;
+    return true;
 }
 
 static void dismiss(struct output *o, uint32_t resource, uint32_t series, uint32_t metric)

@@ -159,9 +159,10 @@ static void touch(struct output *o, uint32_t resource)
     }
 }
 
-/* may_add: whether a label set not seen before is worth a number; sets beyond a limit must not fill our
- * memory. */
-static uint32_t series_of(struct output *o, uint32_t worker, uint32_t series, uint32_t metric, bool may_add)
+/* may_add: a label set not seen before gets a number, where it has room in the resource or may be among the
+ * heaviest; sets beyond a limit must not fill our memory. */
+static uint32_t series_of(struct output *o, uint32_t worker, uint32_t resource, uint32_t series,
+                          uint32_t metric, bool may_add)
 {
     const struct worker_dict *dict = &o->all->workers[worker];
     uint32_t n_metrics = o->all->n_metrics;
@@ -172,7 +173,8 @@ static uint32_t series_of(struct output *o, uint32_t worker, uint32_t series, ui
         return *known;
     struct bytes key = dict->series.of.p[series - n_metrics];
     uint32_t id = key.p ? intern_find(&o->tables.series, key) : INTERN_NONE;
-    if (id == INTERN_NONE && key.p && may_add)
+    if (id == INTERN_NONE && key.p && may_add &&
+        (output_names_heaviest(o, metric) || output_has_room(o, resource, metric)))
         id = intern_add(&o->tables.series, key);
     if (id == INTERN_NONE)
         return metric; /* not remembered: there may be room next time */
@@ -190,7 +192,7 @@ void output_add(struct output *o, uint32_t worker, uint32_t resource, uint32_t s
         output_compact(o);
     uint32_t r = resource_of(o, worker, resource);
     touch(o, r);
-    uint32_t s = series_of(o, worker, series, metric, heaviest || output_has_room(o, r, metric));
+    uint32_t s = series_of(o, worker, r, series, metric, true);
     if (heaviest)
         heaviest_add(o, r, s, metric, sum);
     else
@@ -214,7 +216,7 @@ void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemp
     if (o->options.exemplars == EXEMPLARS_NONE)
         return;
     uint32_t r = resource_of(o, worker, e->resource);
-    uint32_t s = series_of(o, worker, e->series, e->metric, false);
+    uint32_t s = series_of(o, worker, r, e->series, e->metric, false);
     struct largest_candidate *candidate =
         o->tables.largest.candidates.n > 0 ? largest_find(&o->tables.largest, r, s) : NULL;
     if (candidate) {

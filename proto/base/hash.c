@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/hash.h"
 
-#include <pthread.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -12,36 +11,27 @@
  * thousands of names of 900 bytes that share all 64 bits (tests/lib/collide.h makes them). Under a key whose
  * words have nothing to do with one another a guess hits for one key in 2^32, and for that pair alone.
  */
-static struct {
-    uint64_t seed;
-    uint8_t key[XXH_SECRET_DEFAULT_SIZE];
-} own;
+static uint8_t own_key[XXH_SECRET_DEFAULT_SIZE];
+uint64_t hash_own_seed;
 
-static pthread_once_t drawn = PTHREAD_ONCE_INIT;
-
-static void draw(void)
+__attribute__((constructor)) static void draw(void)
 {
-    if (getrandom(&own, sizeof own, GRND_NONBLOCK) == (ssize_t)sizeof own)
+    if (getrandom(own_key, sizeof own_key, GRND_NONBLOCK) == (ssize_t)sizeof own_key &&
+        getrandom(&hash_own_seed, sizeof hash_own_seed, GRND_NONBLOCK) == (ssize_t)sizeof hash_own_seed)
         return;
     struct timespec now; /* early boot: weak, but never the same twice */
     clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t word = hash_mix((uint64_t)now.tv_nsec, (uint64_t)(uintptr_t)&now);
-    own.seed = word;
-    for (size_t at = 0; at < sizeof own.key; at += sizeof word) {
+    hash_own_seed = word;
+    for (size_t at = 0; at < sizeof own_key; at += sizeof word) {
         word = hash_mix(word, at + 1);
-        memcpy(own.key + at, &word, sizeof word);
+        memcpy(own_key + at, &word, sizeof word);
     }
-}
-
-uint64_t hash_seed(void)
-{
-    pthread_once(&drawn, draw);
-    return own.seed;
 }
 
 uint64_t hash_long(struct bytes b, uint64_t seed)
 {
     if (seed == hash_seed())
-        return XXH3_64bits_withSecret(b.p, b.n, own.key, sizeof own.key);
+        return XXH3_64bits_withSecret(b.p, b.n, own_key, sizeof own_key);
     return XXH3_64bits_withSeed(b.p, b.n, seed);
 }

@@ -39,7 +39,11 @@ static inline uint64_t hash_mix(uint64_t a, uint64_t b)
     return x;
 }
 
-/* The process's own seed: random, drawn once with getrandom(2). Any thread. */
-uint64_t hash_seed(void);
+/* The process's own seed: random, drawn with getrandom(2) before main. Any thread. */
+extern uint64_t hash_own_seed;
+static inline uint64_t hash_seed(void)
+{
+    return hash_own_seed;
+}
 
 #endif

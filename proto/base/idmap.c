@@ -30,12 +30,14 @@ static int grow(struct idmap *m)
 
 uint32_t *idmap_place(struct idmap *m, uint64_t key, uint32_t fresh)
 {
-    uint32_t *found = idmap_find(m, key);
-    if (found)
-        return found;
-    if (m->n >= m->n_slots / 2 && grow(m) < 0)
-        return NULL;
-    struct idmap_slot *slot = idmap_probe(m->slots, m->n_slots, key);
+    struct idmap_slot *slot = m->n_slots > 0 ? idmap_probe(m->slots, m->n_slots, key) : NULL;
+    if (slot && slot->key == key)
+        return &slot->value;
+    if (m->n >= m->n_slots / 2) {
+        if (grow(m) < 0)
+            return NULL;
+        slot = idmap_probe(m->slots, m->n_slots, key);
+    }
     *slot = (struct idmap_slot){key, fresh};
     m->n++;
     return &slot->value;
