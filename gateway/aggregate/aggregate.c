@@ -438,20 +438,28 @@ static bool copy_clients(const struct aggregate *a, struct aggregate_delta *d)
     return d->clients != NULL;
 }
 
+/* By resource, so that who merges them has what belongs to one at hand; in a resource they are in the table's
+ * order. */
 static bool copy_cells(const struct aggregate *a, struct aggregate_delta *d)
 {
     uint32_t n = a->n_cells + (a->any_spilled ? a->n_metrics : 0);
-    d->cells = arena_calloc(&d->arena, n, sizeof *d->cells);
-    if (!d->cells)
+    d->cells = arena_alloc(&d->arena, n * sizeof *d->cells);
+    autofree uint32_t *places = calloc(a->resources.n + 2, sizeof *places);
+    if (!d->cells || !places)
         return false;
+    for (uint32_t i = 0; i < a->n_slots; i++)
+        if (a->cells[i].key != KEY_FREE)
+            places[(a->cells[i].key >> 32) + 1]++;
+    for (uint32_t i = 1; i <= a->resources.n; i++)
+        places[i] += places[i - 1];
     for (uint32_t i = 0; i < a->n_slots; i++) {
         const struct cell *c = &a->cells[i];
         if (c->key == KEY_FREE)
             continue;
-        uint32_t series = (uint32_t)c->key;
-        d->cells[d->n_cells++] =
-            (struct delta_cell){(uint32_t)(c->key >> 32), series, metric_of(a, series), c->sum};
+        const uint32_t resource = (uint32_t)(c->key >> 32), series = (uint32_t)c->key;
+        d->cells[places[resource]++] = (struct delta_cell){resource, series, metric_of(a, series), c->sum};
     }
+    d->n_cells = a->n_cells;
     for (uint32_t m = 0; a->any_spilled && m < a->n_metrics; m++)
         if (a->spilled[m])
             d->cells[d->n_cells++] = (struct delta_cell){RESOURCE_OVERFLOW, m, m, a->spill[m]};

@@ -203,7 +203,7 @@ static int fill_metric(struct collect *c, uint32_t from, uint32_t to, struct met
                               .kind = c->o->all->metrics[m].kind,
                               .temporality = c->o->options.temporality,
                               .n_points = to - from};
-    metric->points = arena_calloc(&c->batch->arena, to - from, sizeof *metric->points);
+    metric->points = arena_alloc(&c->batch->arena, (to - from) * sizeof *metric->points);
     if (!metric->points)
         return -ENOMEM;
     for (uint32_t i = from; i < to; i++)
@@ -252,7 +252,7 @@ static int fill_resource(struct collect *c, uint32_t from, uint32_t to, struct m
 {
     uint32_t n = count_runs(c, from, to, 0);
     *resource = (struct metric_resource){0};
-    resource->metrics = arena_calloc(&c->batch->arena, n, sizeof *resource->metrics);
+    resource->metrics = arena_alloc(&c->batch->arena, n * sizeof *resource->metrics);
     if (!resource->metrics || fill_attrs(c, (uint32_t)(c->rows[from].key >> 32), resource) < 0)
         return -ENOMEM;
     for (uint32_t i = from, end; i < to; i = end) {
