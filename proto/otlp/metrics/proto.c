@@ -2,10 +2,10 @@
 /*
  * ExportMetricsServiceRequest, written by hand: no object graph (README.md has the figures).
  *
- * Points are appended one after the other. The messages around one (ResourceMetrics, ScopeMetrics, Metric,
- * Sum) are opened with the first point that is in them, and closed behind the last. What a point adds at most
- * is known when it is written: one that does not fit any more is cut off again, with what was opened for it,
- * and is where the next request begins.
+ * Metrics are appended one after the other. What a point takes is known before it is written, so that those
+ * of a metric that fit are counted first, and its messages (Metric, Sum) then written where they stay. Those
+ * around them (ResourceMetrics, ScopeMetrics) are opened with the first point that is in them, and closed
+ * behind the last. The first point that does not fit is where the next request begins.
  */
 #include "proto/base/macros.h"
 #include "proto/otlp/layouts/fields.h"
@@ -184,9 +184,9 @@ struct request {
     struct wire_writer w;
     const struct metric_batch *b;
     struct shared *shared;
-    size_t bytes, max_bytes;                      /* what the points so far take at most */
-    bool any, in_resource, in_metric;             /* a point is there; what is open */
-    size_t resource, scope_metrics, metric, data; /* marks */
+    size_t bytes, max_bytes;        /* what the points so far take at most */
+    bool any, in_resource;          /* a point is there; one's resource is open */
+    size_t resource, scope_metrics; /* marks */
 };
 
 static uint32_t slot_of(const void *p)
@@ -210,18 +210,23 @@ static struct bytes shared_bytes(const struct shared *s, uint32_t from, uint32_t
     return n > 0 ? bytes_of(s->bytes.p + from, n) : (struct bytes){0};
 }
 
+static __attribute__((noinline)) void encode_labels(struct request *q, const struct metric_point *p,
+                                                    struct shared_labels *slot)
+{
+    struct wire_writer w = shared_writer(q->shared);
+    const size_t from = w.out->n;
+    put_attrs(&w, POINT_ATTRIBUTES, p->attrs, p->n_attrs);
+    if (w.failed < 0)
+        q->w.failed = w.failed;
+    *slot = (struct shared_labels){p->attrs, p->n_attrs, (uint32_t)from, (uint32_t)(w.out->n - from)};
+}
+
 /* A number's labels, encoded. */
-static struct bytes labels_of(struct request *q, const struct metric_point *p)
+static inline struct bytes labels_of(struct request *q, const struct metric_point *p)
 {
     struct shared_labels *slot = &q->shared->labels[slot_of(p->attrs)];
-    if (unlikely(slot->attrs != p->attrs || slot->n_attrs != p->n_attrs)) {
-        struct wire_writer w = shared_writer(q->shared);
-        const size_t from = w.out->n;
-        put_attrs(&w, POINT_ATTRIBUTES, p->attrs, p->n_attrs);
-        if (w.failed < 0)
-            q->w.failed = w.failed;
-        *slot = (struct shared_labels){p->attrs, p->n_attrs, (uint32_t)from, (uint32_t)(w.out->n - from)};
-    }
+    if (unlikely(slot->attrs != p->attrs || slot->n_attrs != p->n_attrs))
+        encode_labels(q, p, slot);
     return shared_bytes(q->shared, slot->from, slot->n);
 }
 
@@ -247,11 +252,41 @@ static struct bytes head_of(struct request *q, const struct metric *m)
     return shared_bytes(q->shared, slot->from, slot->n);
 }
 
-/* ---- points: both return what one takes at most ---- */
+/* ---- points: what one takes, without the field in front of it, and how it is written ---- */
 
-static size_t put_histogram_point(struct wire_writer *w, const struct metric_point *p)
+static size_t time_size(uint64_t unix_nano)
 {
-    size_t mark = wire_begin(w, DATA_POINTS);
+    return unix_nano ? 9 : 0;
+}
+
+static size_t packed_size(size_t n)
+{
+    return n > 0 ? 1 + wire_varint_size(8 * n) + 8 * n : 0;
+}
+
+static size_t histogram_size(const struct metric_point *p)
+{
+    size_t n = p->stale ? 2
+                        : 9 + 9 + packed_size((size_t)p->distribution->n_bounds + 1) +
+                              packed_size(p->distribution->n_bounds);
+    for (uint32_t i = 0; i < p->n_attrs; i++) {
+        const size_t attr = attr_size(p->attrs[i].key, value_size(&p->attrs[i].value));
+        n += 1 + wire_varint_size(attr) + attr;
+    }
+    return n;
+}
+
+/* With its labels' bytes, of a number. */
+static inline size_t point_size(const struct metric *m, const struct metric_point *p, size_t labels)
+{
+    const size_t times = time_size(p->start_unix_nano) + time_size(p->time_unix_nano);
+    if (unlikely(m->kind == METRIC_HISTOGRAM))
+        return times + histogram_size(p);
+    return times + labels + (p->stale ? 2 : p->exemplar ? 9 + 2 + exemplar_size(p->exemplar) : 9);
+}
+
+static void put_histogram(struct wire_writer *w, const struct metric_point *p)
+{
     wire_put_fixed64_nonzero(w, POINT_START, p->start_unix_nano);
     wire_put_fixed64_nonzero(w, POINT_TIME, p->time_unix_nano);
     if (p->stale)
@@ -259,9 +294,6 @@ static size_t put_histogram_point(struct wire_writer *w, const struct metric_poi
     else
         put_distribution(w, p->distribution);
     put_attrs(w, HISTOGRAM_ATTRIBUTES, p->attrs, p->n_attrs);
-    size_t n = w->out->n - mark;
-    wire_end(w, mark);
-    return n + PREFIX_MAX;
 }
 
 static uint8_t *store_time(uint8_t *p, uint32_t field, uint64_t unix_nano)
@@ -274,76 +306,56 @@ static uint8_t *store_number(uint8_t *p, const struct metric_point *from)
     if (from->stale) /* NO_RECORDED_VALUE: there is no value to tell */
         return wire_store_varint(store_tag(p, POINT_FLAGS, WIRE_VARINT), 1);
     if (from->is_double)
-        return store_double(store_tag(p, POINT_AS_DOUBLE, WIRE_I64), from->real);
-    return wire_store_fixed64(store_tag(p, POINT_AS_INT, WIRE_I64), (uint64_t)from->integer);
+        p = store_double(store_tag(p, POINT_AS_DOUBLE, WIRE_I64), from->real);
+    else
+        p = wire_store_fixed64(store_tag(p, POINT_AS_INT, WIRE_I64), (uint64_t)from->integer);
+    return from->exemplar ? store_exemplar(p, from->exemplar, from->is_double) : p;
 }
 
-static size_t put_point(struct request *q, const struct metric_point *from)
+static void put_point(struct request *q, const struct metric *m, const struct metric_point *from)
 {
-    const struct metric_exemplar *e = from->stale ? NULL : from->exemplar;
-    const struct bytes labels = labels_of(q, from);
-    const size_t n = (from->start_unix_nano ? 9 : 0) + (from->time_unix_nano ? 9 : 0) +
-                     (from->stale ? 2 : 9) + (e ? 2 + exemplar_size(e) : 0) + labels.n;
+    const struct bytes labels = m->kind == METRIC_HISTOGRAM ? (struct bytes){0} : labels_of(q, from);
+    const size_t n = point_size(m, from, labels.n);
     uint8_t *p = wire_room(&q->w, PREFIX_MAX + n);
     if (!p)
-        return 0;
+        return;
     p = wire_store_varint(store_tag(p, DATA_POINTS, WIRE_LEN), n);
+    if (m->kind == METRIC_HISTOGRAM) {
+        wire_filled(&q->w, p);
+        put_histogram(&q->w, from);
+        return;
+    }
     p = store_time(p, POINT_START, from->start_unix_nano);
     p = store_number(store_time(p, POINT_TIME, from->time_unix_nano), from);
-    if (e)
-        p = store_exemplar(p, e, from->is_double);
     if (labels.n > 0)
         memcpy(p, labels.p, labels.n);
     wire_filled(&q->w, p + labels.n);
-    return n + PREFIX_MAX;
 }
 
 /* ---- what is around points ---- */
 
-/* Both return what they add at most, with the prefixes of the messages around their content. */
+/* What a resource adds at most, with the prefixes of the messages around its content. */
+static size_t resource_cost(const struct request *q, const struct metric_resource *r)
+{
+    size_t n = q->b->scope_name.n + q->b->scope_version.n + r->schema_url.n + 7 * PREFIX_MAX;
+    for (uint32_t i = 0; i < r->n_attrs; i++)
+        n += r->attrs[i].key.n + value_size(&r->attrs[i].value) + 3 * PREFIX_MAX;
+    return n;
+}
 
-static size_t open_resource(struct request *q, const struct metric_resource *r)
+static void open_resource(struct request *q, const struct metric_resource *r)
 {
     struct wire_writer *w = &q->w;
     q->in_resource = true;
     q->resource = wire_begin(w, REQUEST_RESOURCE_METRICS);
     size_t resource = wire_begin(w, RESOURCE_METRICS_RESOURCE);
     put_attrs(w, RESOURCE_ATTRIBUTES, r->attrs, r->n_attrs);
-    size_t n = w->out->n - resource;
     wire_end(w, resource);
     q->scope_metrics = wire_begin(w, RESOURCE_METRICS_SCOPE_METRICS);
     size_t scope = wire_begin(w, SCOPE_METRICS_SCOPE);
     wire_put_bytes_nonempty(w, SCOPE_NAME, q->b->scope_name);
     wire_put_bytes_nonempty(w, SCOPE_VERSION, q->b->scope_version);
-    n += w->out->n - scope;
     wire_end(w, scope);
-    return n + r->schema_url.n + 5 * PREFIX_MAX;
-}
-
-static size_t open_metric(struct request *q, const struct metric *m)
-{
-    struct wire_writer *w = &q->w;
-    q->in_metric = true;
-    q->metric = wire_begin(w, SCOPE_METRICS_METRICS);
-    wire_put_raw(w, head_of(q, m));
-    q->data = wire_begin(w, m->kind == METRIC_SUM         ? METRIC_DATA_SUM
-                            : m->kind == METRIC_HISTOGRAM ? METRIC_DATA_HISTOGRAM
-                                                          : METRIC_DATA_GAUGE);
-    /* 4: temporality and monotonic */
-    return m->name.n + m->description.n + m->unit.n + 5 * PREFIX_MAX + 4;
-}
-
-static void close_metric(struct request *q, const struct metric *m)
-{
-    if (!q->in_metric)
-        return;
-    q->in_metric = false;
-    if (m->kind != METRIC_GAUGE)
-        wire_put_uint(&q->w, TEMPORALITY, m->temporality);
-    if (m->kind == METRIC_SUM)
-        wire_put_uint(&q->w, SUM_MONOTONIC, 1);
-    wire_end(&q->w, q->data);
-    wire_end(&q->w, q->metric);
 }
 
 static void close_resource(struct request *q, const struct metric_resource *r)
@@ -356,26 +368,64 @@ static void close_resource(struct request *q, const struct metric_resource *r)
     wire_end(&q->w, q->resource);
 }
 
-/* False: it is one too many, and not in the request. */
-static bool add_point(struct request *q, const struct metric_resource *r, const struct metric *m,
-                      const struct metric_point *p)
+/* What is behind the points of a metric. */
+static struct bytes metric_end(const struct metric *m, uint8_t *to)
 {
-    size_t was = q->w.out->n, cost = 0;
-    bool in_resource = q->in_resource, in_metric = q->in_metric;
-    if (!in_resource)
-        cost += open_resource(q, r);
-    if (!in_metric)
-        cost += open_metric(q, m);
-    cost += m->kind == METRIC_HISTOGRAM ? put_histogram_point(&q->w, p) : put_point(q, p);
-    if (q->any && (cost > q->max_bytes || q->bytes > q->max_bytes - cost)) {
-        q->w.out->n = was;
-        q->in_resource = in_resource;
-        q->in_metric = in_metric;
-        return false;
+    uint8_t *p = to;
+    if (m->kind != METRIC_GAUGE)
+        p = wire_store_varint(store_tag(p, TEMPORALITY, WIRE_VARINT), m->temporality);
+    if (m->kind == METRIC_SUM)
+        p = wire_store_varint(store_tag(p, SUM_MONOTONIC, WIRE_VARINT), 1);
+    return bytes_of(to, (size_t)(p - to));
+}
+
+/* Points from the first on: `points` bytes in all. */
+static void put_metric(struct request *q, const struct metric *m, uint32_t first, uint32_t n, size_t points)
+{
+    const struct bytes head = head_of(q, m), end = metric_end(m, (uint8_t[2 * WIRE_VARINT_MAX]){0});
+    const size_t data = points + end.n, metric = head.n + 1 + wire_varint_size(data) + data;
+    uint8_t *p = wire_room(&q->w, 2 * PREFIX_MAX + metric);
+    if (!p)
+        return;
+    p = wire_store_varint(store_tag(p, SCOPE_METRICS_METRICS, WIRE_LEN), metric);
+    if (head.n > 0)
+        p = mempcpy(p, head.p, head.n);
+    p = store_tag(p,
+                  m->kind == METRIC_SUM         ? METRIC_DATA_SUM
+                  : m->kind == METRIC_HISTOGRAM ? METRIC_DATA_HISTOGRAM
+                                                : METRIC_DATA_GAUGE,
+                  WIRE_LEN);
+    wire_filled(&q->w, wire_store_varint(p, data));
+    for (uint32_t i = first; i < first + n; i++)
+        put_point(q, m, &m->points[i]);
+    wire_put_raw(&q->w, end);
+}
+
+/* The points of a metric from the first on, as many as fit; how many those are. */
+static uint32_t add_metric(struct request *q, const struct metric_resource *r, const struct metric *m,
+                           uint32_t first)
+{
+    size_t points = 0, around = m->name.n + m->description.n + m->unit.n + 5 * PREFIX_MAX + 4;
+    if (!q->in_resource)
+        around += resource_cost(q, r);
+    uint32_t i = first;
+    for (; i < m->n_points; i++) {
+        const struct metric_point *p = &m->points[i];
+        const size_t labels = m->kind == METRIC_HISTOGRAM ? 0 : labels_of(q, p).n,
+                     n = point_size(m, p, labels), cost = around + n + PREFIX_MAX;
+        if (q->any && (cost > q->max_bytes || q->bytes > q->max_bytes - cost))
+            break;
+        q->any = true;
+        q->bytes += cost;
+        points += 1 + wire_varint_size(n) + n;
+        around = 0;
     }
-    q->bytes += cost;
-    q->any = true;
-    return true;
+    if (i > first) {
+        if (!q->in_resource)
+            open_resource(q, r);
+        put_metric(q, m, first, i - first, points);
+    }
+    return i - first;
 }
 
 /* The points of a resource from the one at `place` on; returns the place of the first that does not fit, or
@@ -388,9 +438,8 @@ static uint32_t add_resource(struct request *q, const struct metric_resource *r,
     for (uint32_t i = 0; i < r->n_metrics && *ret_all && q->w.failed == 0; i++) {
         const struct metric *m = &r->metrics[i];
         uint32_t k = place > at ? min_of(place - at, m->n_points) : 0;
-        while (k < m->n_points && (*ret_all = add_point(q, r, m, &m->points[k])))
-            k++;
-        close_metric(q, m);
+        k += add_metric(q, r, m, k);
+        *ret_all = k == m->n_points;
         at += k;
     }
     close_resource(q, r);
