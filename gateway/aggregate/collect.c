@@ -288,14 +288,15 @@ static int fill_batch(struct collect *c)
 
 /* ---- what is told ---- */
 
-/* Of a cell that the batch shows: found again by its number, of the same life by its start. */
+/* Of a cell that the batch shows: found again by its number. */
 struct receipt_row {
-    uint64_t number, start;
+    uint64_t number;
     int64_t value;
 };
 
 struct output_receipt {
     struct budget *budget;
+    uint64_t time;     /* the batch's: a cell that starts later has another life */
     uint32_t put_back; /* as the output's: later its cells begin anew */
     uint32_t n;
     struct receipt_row rows[];
@@ -317,12 +318,13 @@ static struct output_receipt *receipt_new(const struct output *o)
         budget_refund(o->all->budget, receipt_bytes(n));
         return NULL;
     }
-    *r = (struct output_receipt){.budget = o->all->budget, .put_back = o->put_back, .n = n};
+    *r = (struct output_receipt){
+        .budget = o->all->budget, .time = o->window_start, .put_back = o->put_back, .n = n};
     uint32_t at = 0;
     for (uint32_t i = 0; i < t->cells.n; i++) {
         const struct output_cell *cell = &t->cells.p[i];
         if (cell->live || i < o->all->n_metrics)
-            r->rows[at++] = (struct receipt_row){cell->number, cell->start, cell->value};
+            r->rows[at++] = (struct receipt_row){cell->number, cell->value};
     }
     return r;
 }
@@ -355,7 +357,7 @@ void output_told(struct output *o, const struct output_receipt *r)
         struct output_cell *cell = &o->tables.cells.p[i];
         while (at < r->n && r->rows[at].number < cell->number)
             at++;
-        if (at < r->n && r->rows[at].number == cell->number && r->rows[at].start == cell->start)
+        if (at < r->n && r->rows[at].number == cell->number && cell->start < r->time)
             cell_told(o, cell, r->rows[at].value);
     }
 }

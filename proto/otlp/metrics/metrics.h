@@ -48,10 +48,10 @@ struct metric_exemplar {
 struct metric_point {
     const struct attr *attrs;
     uint32_t n_attrs;
+    bool is_double; /* not of a histogram, nor an exemplar */
+    bool stale;     /* flags = DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the series has ended */
     const struct metric_exemplar *exemplar;   /* NULL: none */
     uint64_t start_unix_nano, time_unix_nano; /* the window (start, time] */
-    bool is_double;                           /* not of a histogram, nor an exemplar */
-    bool stale; /* flags = DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the series has ended */
     union {
         int64_t integer;
         double real;
