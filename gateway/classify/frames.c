@@ -286,91 +286,102 @@ static __attribute__((noinline)) uint32_t learn_class(struct classify *c, uint32
                                                       const struct frame_kind *kind, struct class_memo *memo)
 {
     uint32_t class = whole_class(c, location, line, c->wants_inlined && is_inlined(c, location, line), kind);
-    if (likely(rules_matcher_error(c->matcher) == 0))
+    if (likely(rules_matcher_error(c->matcher) == 0 &&
+               (memo->type == CLASSIFY_NO_TYPE || memo->class != CLASSIFY_UNKNOWN)))
         *memo = (struct class_memo){kind->type,
                                     c->request.view->location.mapping[location] & kind->mapping_mask, class};
     return class;
 }
 
-/* Frames whose function's name is all that matters, and was not looked at yet: names are looked up many at a
- * time. Until then the class beside the function is the number of the name here, with the bit. */
-#define LATE      0x80000000u
-#define LATER_MAX 256u
-struct names {
-    struct rules_named_frame frame[RULES_NAMED_MAX];
-    struct class_memo *memo[RULES_NAMED_MAX];
-    uint32_t string[RULES_NAMED_MAX]; /* of the request */
-    uint32_t n, n_later;
-    struct {
-        uint32_t frame, name;
-    } later[LATER_MAX]; /* frames that wait for a name's class */
+/* Where a function's name is all that matters, frames are done in three passes: each finds its function and
+ * asks for it; the names of functions that were asked for are looked up, in the order of the table and many
+ * at a time; frames take the class of their function, which they have in place of a class until then. A
+ * function is asked for as of its first frame's type, its class being CLASSIFY_UNKNOWN until it is known;
+ * frames of it that have another type go their own way. */
+struct asked {
+    uint32_t *functions, n;     /* [function.n + 1] */
+    uint32_t *frames, n_frames; /* those that wait */
 };
 
-static __attribute__((noinline)) void look_up(struct classify *c, struct names *names)
+static __attribute__((noinline)) uint32_t other_type(struct classify *c, uint32_t function, uint32_t type)
 {
-    rules_matcher_named_frames(c->matcher, names->frame, names->n);
-    for (uint32_t i = 0; i < names->n; i++) {
-        if (names->memo[i]->class == (LATE | i)) /* not of another type by now */
-            names->memo[i]->class = names->frame[i].class;
-        if (likely(names->frame[i].string != RULES_NONE))
-            c->request.string_id.p[names->string[i]] = names->frame[i].string + 1;
+    uint32_t name = string_of(c, c->request.view->function.name[function]);
+    return name == RULES_NONE ? 0 : rules_matcher_frame_text(c->matcher, type, RULE_FIELD_FUNCTION, name);
+}
+
+static inline __attribute__((always_inline)) void ask_class(struct classify *c, struct asked *asked,
+                                                            uint32_t frame, uint32_t function, uint32_t type)
+{
+    struct class_memo *memo = &c->request.function_class.p[function];
+    uint32_t was = memo->type;
+    asked->functions[asked->n] = function; /* without a branch: every second frame is the first of its own */
+    asked->n += was == CLASSIFY_NO_TYPE;
+    memo->type = was == CLASSIFY_NO_TYPE ? type : was;
+    c->request.frame_class.p[frame] = function;
+    asked->frames[asked->n_frames++] = frame;
+    if (unlikely(memo->type != type)) {
+        asked->n_frames--;
+        c->request.frame_class.p[frame] = other_type(c, function, type);
     }
-    for (uint32_t i = 0; i < names->n_later; i++)
-        c->request.frame_class.p[names->later[i].frame] = names->frame[names->later[i].name].class;
-    names->n = names->n_later = 0;
 }
 
-static inline void add_later(struct classify *c, struct names *names, uint32_t frame, uint32_t name)
-{
-    names->later[names->n_later].frame = frame;
-    names->later[names->n_later++].name = name;
-    if (unlikely(names->n == RULES_NAMED_MAX || names->n_later == LATER_MAX))
-        look_up(c, names);
-}
-
-static __attribute__((noinline)) void add_name(struct classify *c, struct names *names, uint32_t frame,
-                                               uint32_t line, const struct frame_kind *kind,
-                                               struct class_memo *memo)
+/* Some of the functions that were asked for: their names are looked up together. */
+static inline void look_up(struct classify *c, const uint32_t *functions, uint32_t n)
 {
     const struct profiles *v = c->request.view;
-    uint32_t string = v->function.name[v->line.function[line]], known = c->request.string_id.p[string];
-    if (known != 0) {
-        uint32_t class = rules_matcher_frame_text(c->matcher, kind->type, RULE_FIELD_FUNCTION, known - 1);
-        *memo = (struct class_memo){kind->type, 0, class};
-        c->request.frame_class.p[frame] = class;
-        return;
+    struct class_memo *memo = c->request.function_class.p;
+    struct rules_named_frame frame[RULES_NAMED_MAX];
+    uint32_t of[RULES_NAMED_MAX], k = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t string = v->function.name[functions[i]], known = c->request.string_id.p[string];
+        if (unlikely(known != 0)) {
+            memo[functions[i]].class =
+                rules_matcher_frame_text(c->matcher, memo[functions[i]].type, RULE_FIELD_FUNCTION, known - 1);
+            continue;
+        }
+        frame[k].name = profiles_string(v, string);
+        frame[k].type = memo[functions[i]].type;
+        of[k++] = functions[i];
     }
-    uint32_t i = names->n++;
-    names->frame[i].name = profiles_string(v, string);
-    names->frame[i].type = kind->type;
-    names->memo[i] = memo;
-    names->string[i] = string;
-    *memo = (struct class_memo){kind->type, 0, LATE | i};
-    add_later(c, names, frame, i);
+    rules_matcher_named_frames(c->matcher, frame, k);
+    for (uint32_t i = 0; i < k; i++) {
+        memo[of[i]].class = frame[i].class;
+        if (likely(frame[i].string != RULES_NONE))
+            c->request.string_id.p[v->function.name[of[i]]] = frame[i].string + 1;
+    }
+}
+
+static void answer(struct classify *c, const struct asked *asked)
+{
+    const struct class_memo *memo = c->request.function_class.p;
+    uint32_t *class = c->request.frame_class.p;
+    for (uint32_t i = 0; i < asked->n; i += RULES_NAMED_MAX)
+        look_up(c, asked->functions + i, min_of(asked->n - i, RULES_NAMED_MAX));
+    for (uint32_t i = 0; i < asked->n_frames; i++)
+        class[asked->frames[i]] = memo[class[asked->frames[i]]].class;
 }
 
 /* Finds the class of a frame that its type alone does not say. `known`: the memo may be believed. */
-static inline __attribute__((always_inline)) void find_class(struct classify *c, struct names *names,
+static inline __attribute__((always_inline)) void find_class(struct classify *c, struct asked *asked,
                                                              uint32_t location, uint32_t frame, uint32_t line,
                                                              const struct frame_kind *kind, bool known)
 {
+    if (likely(kind->by_name && line != CLASSIFY_UNKNOWN)) {
+        ask_class(c, asked, frame, c->request.view->line.function[line], kind->type);
+        return;
+    }
     uint32_t in = c->request.view->location.mapping[location] & kind->mapping_mask;
     struct class_memo *memo =
         memo_of(c->request.view, c->request.function_class.p, c->request.mapping_class.p, line, in, kind);
-    if (likely(known && memo->type == kind->type && memo->mapping == in)) {
+    if (likely(known && memo->type == kind->type && memo->mapping == in))
         c->request.frame_class.p[frame] = memo->class;
-        if (unlikely(memo->class & LATE))
-            add_later(c, names, frame, memo->class & ~LATE);
-    } else if (likely(kind->by_name && line != CLASSIFY_UNKNOWN)) {
-        add_name(c, names, frame, line, kind, memo);
-    } else {
+    else
         c->request.frame_class.p[frame] = learn_class(c, location, line, kind, memo);
-    }
 }
 
 /* Classes of locations that are one frame each, and so not inlined. */
 static void single_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none,
-                          struct names *names)
+                          struct asked *asked)
 {
     const struct profiles *v = c->request.view;
     const uint32_t *attrs_at = v->location.attrs_at, *attribute = v->attr_index.attribute,
@@ -389,14 +400,14 @@ static void single_frames(struct classify *c, const struct frame_kind *kinds, co
         if (likely(kind->class != CLASSIFY_UNKNOWN))
             class[i] = kind->class;
         else
-            find_class(c, names, i, i, lines_at[i] == lines_at[i + 1] ? CLASSIFY_UNKNOWN : lines_at[i], kind,
+            find_class(c, asked, i, i, lines_at[i] == lines_at[i + 1] ? CLASSIFY_UNKNOWN : lines_at[i], kind,
                        true);
     }
-    look_up(c, names);
+    answer(c, asked);
 }
 
 static void several_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none,
-                           struct names *names)
+                           struct asked *asked)
 {
     const struct profiles *v = c->request.view;
     const uint32_t *frames_at = c->request.frames_at;
@@ -408,10 +419,10 @@ static void several_frames(struct classify *c, const struct frame_kind *kinds, c
             if (kind->class != CLASSIFY_UNKNOWN)
                 class[f] = kind->class;
             else
-                find_class(c, names, i, f, frame_line(c, i, f), kind, !c->wants_inlined);
+                find_class(c, asked, i, f, frame_line(c, i, f), kind, !c->wants_inlined);
         }
     }
-    look_up(c, names);
+    answer(c, asked);
     for (uint32_t i = 0; i < v->location.n; i++)
         item[i] = frames_at[i + 1] - frames_at[i] == 1 ? class[frames_at[i]] : RULES_MANY;
 }
@@ -425,9 +436,9 @@ static int prepare_memos(struct classify *c)
         classify_room(&r->mapping_class, v->mapping.n) < 0 || classify_room(&r->build_id, v->mapping.n) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i <= v->function.n; i++)
-        r->function_class.p[i].type = CLASSIFY_NO_TYPE;
+        r->function_class.p[i] = (struct class_memo){CLASSIFY_NO_TYPE, 0, CLASSIFY_UNKNOWN};
     for (uint32_t i = 0; i <= v->mapping.n; i++)
-        r->mapping_class.p[i].type = CLASSIFY_NO_TYPE;
+        r->mapping_class.p[i] = (struct class_memo){CLASSIFY_NO_TYPE, 0, CLASSIFY_UNKNOWN};
     memset(r->build_id.p, 0, v->mapping.n * sizeof *r->build_id.p);
     return 0;
 }
@@ -440,7 +451,8 @@ int frames_prepare(struct classify *c)
         return -ENOMEM;
     memset(r->string_id.p, 0, v->string.n * sizeof *r->string_id.p);
     if (prepare_memos(c) < 0 || prepare_attributes(c) < 0 || prepare_frame_numbers(c) < 0 ||
-        classify_room(&r->frame_class, r->n_frames) < 0 ||
+        classify_room(&r->frame_class, r->n_frames) < 0 || classify_room(&r->asked_frames, r->n_frames) < 0 ||
+        classify_room(&r->asked_functions, v->function.n) < 0 ||
         classify_room(&r->location_class, r->frames_at ? v->location.n : 0) < 0)
         return -ENOMEM;
     c->request.stack = (struct rules_stack){.frames_at = c->request.frames_at,
@@ -448,12 +460,11 @@ int frames_prepare(struct classify *c)
                                             .item_classes = c->request.location_class.p};
     c->asker.types = c->request.frames_at ? NULL : c->request.location_type.p; /* else not by frame */
     struct frame_kind none = frame_kind(c, RULES_NONE);
-    struct names names;
-    names.n = names.n_later = 0;
+    struct asked asked = {.functions = c->request.asked_functions.p, .frames = c->request.asked_frames.p};
     if (c->request.frames_at)
-        several_frames(c, c->request.attr_kind.p, &none, &names);
+        several_frames(c, c->request.attr_kind.p, &none, &asked);
     else
-        single_frames(c, c->request.attr_kind.p, &none, &names);
+        single_frames(c, c->request.attr_kind.p, &none, &asked);
     return rules_matcher_error(c->matcher);
 }
 

@@ -133,6 +133,8 @@ struct class_memo {
     X(uint32_t, frame_location)          /* [frame] */                             \
     X(uint32_t, frame_class)             /* [frame] */                             \
     X(struct class_memo, function_class) /* [function] */                          \
+    X(uint32_t, asked_functions)         /* whose names are looked up */           \
+    X(uint32_t, asked_frames)            /* that wait for them */                  \
     X(struct class_memo, mapping_class)  /* [mapping] */                           \
     X(struct attr_answer, build_id)      /* [mapping] */                           \
     X(uint32_t, profile_active)          /* [profile] the sources it feeds */      \

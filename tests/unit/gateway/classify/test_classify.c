@@ -209,6 +209,51 @@ UNIT(fields_of_frames)
     world_free(w);
 }
 
+/* One function in frames of several types: of two of them its name alone matters, of the third the mapping
+ * too. In any order, each frame is what it says itself. */
+UNIT(a_function_is_asked_for_each_type_of_its_frames)
+{
+    static const char *const orders[] = {"kgxy", "gkxy", "xkgy", "xykg", "kxgy", "ggxk", "kykx", "yxyg"};
+    for (size_t o = 0; o < ARRAY_LEN(orders); o++) {
+        struct world *w =
+            world_new(C("k", "where leaf is (kernel and \"f*\")") C("g", "where leaf is (go and \"*f\")")
+                          C("x", "where leaf is (native and library ~ \"x*\" and \"f\")"));
+        uint32_t mapping[2] = {build_mapping(w->b, &(struct build_mapping){.filename = str(w, "/x.so")}),
+                               build_mapping(w->b, &(struct build_mapping){.filename = str(w, "/y.so")})};
+        struct build_line line = {.function = function(w, "f", "")};
+        int64_t one = 1, want[3] = {0};
+        resource(w, "s");
+        profile(w, "samples", "count", 0, 1);
+        for (const char *at = orders[o]; *at; at++) {
+            uint32_t type = build_attribute_text(w->b, "profile.frame.type",
+                                                 bytes_str(*at == 'k'   ? "kernel"
+                                                           : *at == 'g' ? "go"
+                                                                        : "native"));
+            uint32_t location =
+                build_location(w->b, &(struct build_location){.mapping = *at == 'x'   ? mapping[0]
+                                                                         : *at == 'y' ? mapping[1]
+                                                                                      : 0,
+                                                              .address = (uint64_t)(at - orders[o]),
+                                                              .lines = &line,
+                                                              .n_lines = 1,
+                                                              .attrs = &type,
+                                                              .n_attrs = 1});
+            sample(w, location, 0, &one);
+            want[0] += *at == 'k';
+            want[1] += *at == 'g';
+            want[2] += *at == 'x';
+        }
+        finish(w);
+        for (int twice = 0; twice < 2; twice++) {
+            push(w);
+            ck_assert_int_eq(sum_of(w, "k{}"), want[0] ? want[0] : -1);
+            ck_assert_int_eq(sum_of(w, "g{}"), want[1] ? want[1] : -1);
+            ck_assert_int_eq(sum_of(w, "x{}"), want[2] ? want[2] : -1);
+        }
+        world_free(w);
+    }
+}
+
 UNIT(attributes_of_every_kind_and_scope)
 {
     struct world *w =
