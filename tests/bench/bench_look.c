@@ -149,8 +149,13 @@ static void measure_query(struct bench *b, const char *what, enum look_endpoint 
     for (uint32_t i = 0; i < 5; i++) {
         struct look_answer answer;
         const uint64_t from = clock_thread();
-        if (look_answer(b->store, endpoint, bytes_str(query), b->now, 0, &answer) < 0 || answer.status != 200)
+        if (look_answer(b->store, endpoint, bytes_str(query), b->now, 0, &answer) < 0)
             fail(what);
+        if (answer.status != 200) {
+            printf("| %-58s | %.*s", what, BYTES_FMT(buffer_bytes(&answer.body)));
+            buffer_release(&answer.body);
+            return;
+        }
         best = min_of(best, clock_thread() - from);
         bytes = answer.body.n;
         buffer_release(&answer.body);
@@ -255,10 +260,11 @@ static double on_disk(const struct bench *b)
 static void replay(struct bench *b, uint64_t until_ns, bool is_new)
 {
     const uint64_t length = requests[n_requests - 1].at_ns - requests[0].at_ns + 5 * NSEC_PER_SEC;
+    const uint64_t from_ns = b->now;
     for (uint32_t round = 0; b->now < until_ns; round++)
         for (uint32_t i = 0; i < n_requests && b->now < until_ns; i++) {
-            varied_set(&requests[i].varied, is_new ? round : 0);
-            const uint64_t at = BEGIN_NS + round * length + (requests[i].at_ns - requests[0].at_ns);
+            varied_set(&requests[i].varied, is_new ? (uint32_t)((b->now - BEGIN_NS) / length) : 0);
+            const uint64_t at = from_ns + round * length + (requests[i].at_ns - requests[0].at_ns);
             push(b, &requests[i]);
             hand_over(b, at > b->now ? at - b->now : 0);
         }
