@@ -28,12 +28,26 @@ struct look_epoch *look_epoch_new(struct budget *parent, uint64_t now_ns)
     return e;
 }
 
+static void free_slices(struct look_epoch *e)
+{
+    for (uint32_t i = 0; i < e->slices.n; i++) {
+        budget_refund(&e->budget, e->slices.p[i].data.n);
+        free((void *)e->slices.p[i].data.p);
+    }
+    vec_release(&e->slices);
+}
+
+void look_epoch_keep_names(struct look_epoch *e)
+{
+    free_slices(e);
+    vec_release(&e->dict.nodes);
+}
+
 struct look_epoch *look_epoch_free(struct look_epoch *e)
 {
     if (!e)
         return NULL;
-    for (uint32_t i = 0; i < e->slices.n; i++)
-        free((void *)e->slices.p[i].data.p);
+    free_slices(e);
     for (uint32_t i = 0; i < e->open.n; i++)
         vec_release(&e->open.p[i].pairs);
     look_dict_release(&e->dict);
@@ -42,7 +56,6 @@ struct look_epoch *look_epoch_free(struct look_epoch *e)
     vec_release(&e->stacks);
     hash_table_release(&e->series_of);
     hash_table_release(&e->stack_of);
-    vec_release(&e->slices);
     vec_release(&e->open);
     vec_release(&e->examples);
     vec_release(&e->old_examples);

@@ -92,6 +92,9 @@ int look_epoch_seal(struct look_epoch *e, bool (*is_over)(const struct look_open
 /* It grows no more: gives back what only that needs. */
 void look_epoch_finish(struct look_epoch *e);
 
+/* Only strings and frames are wanted from here on. */
+void look_epoch_keep_names(struct look_epoch *e);
+
 /* Takes a sealed slice, copied. 0 or -ENOMEM. */
 int look_epoch_add_sealed(struct look_epoch *e, const struct look_slice *slice);
 

@@ -12,19 +12,24 @@
 
 #include <errno.h>
 
-/* A tree that is to be cut keeps so many times what it will be cut to, and this at least, where what was
- * gathered becomes one tree's. */
-#define KEEP_TIMES 8u
-#define KEEP_MIN   65536u
-
 void look_gathered_init(struct look_gathered *g, struct budget *budget)
 {
     *g = (struct look_gathered){0};
     g->total.budget = g->links.budget = g->frame_of.budget = g->sources.budget = budget;
 }
 
+/* The sources are of no use any more. */
+static void leave_sources(struct look_gathered *g)
+{
+    for (uint32_t i = 0; i < g->sources.n; i++)
+        look_epoch_free(g->sources.p[i].held);
+    vec_clear(&g->sources);
+    g->held = 0;
+}
+
 void look_gathered_release(struct look_gathered *g)
 {
+    leave_sources(g);
     vec_release(&g->total);
     vec_release(&g->links);
     vec_release(&g->frame_of);
@@ -33,7 +38,7 @@ void look_gathered_release(struct look_gathered *g)
 
 static int add_source(struct look_gathered *g, const struct look_dict *dict, uint32_t n_nodes)
 {
-    const struct look_source source = {dict, max_of(g->total.n, 1u), g->frame_of.n};
+    const struct look_source source = {dict, NULL, max_of(g->total.n, 1u), g->frame_of.n};
     if (vec_extend(&g->total, source.node + n_nodes) < 0 ||
         vec_extend(&g->links, source.node + n_nodes) < 0 ||
         vec_extend(&g->frame_of, source.frame + dict->frames.n) < 0)
@@ -77,26 +82,6 @@ static uint32_t frame_of(struct look_tree *t, uint32_t frame)
         *known = look_dict_copy_frame(&t->dict, s->dict, frame - s->frame, t->detail, NULL);
     }
     return *known;
-}
-
-/* All that any node has. */
-static int copy_frames(struct look_tree *t)
-{
-    const struct look_gathered *g = &t->gathered;
-    const struct look_source *s = vec_last(&g->sources);
-    VEC(uint32_t) strings = {.budget = t->budget};
-    int r = vec_reserve(&strings, s->dict->strings.n + 1ull);
-    if (r == 0)
-        memset(strings.p, 0xff, s->dict->strings.n * sizeof *strings.p);
-    for (uint32_t i = s->node + 1; i < g->total.n && r == 0; i++) {
-        uint32_t *frame = g->total.p[i] > 0 ? &g->frame_of.p[g->links.p[i].frame] : NULL;
-        if (frame && *frame == LOOK_NONE)
-            *frame =
-                look_dict_copy_frame(&t->dict, s->dict, g->links.p[i].frame - s->frame, t->detail, strings.p);
-        r = frame && *frame == LOOK_NONE ? -ENOMEM : 0;
-    }
-    vec_release(&strings);
-    return r;
 }
 
 /* ---- growing ------------------------------------------------------------------------------- */
@@ -370,28 +355,65 @@ static int gather_side(struct look_tree *t, uint32_t side)
     return 0;
 }
 
+/* Frames that no node of the tree has. */
+static int forget_frames(struct look_tree *t)
+{
+    struct look_dict now;
+    VEC(uint32_t) strings = {.budget = t->budget}, frames = {.budget = t->budget};
+    int r = look_dict_init(&now, t->budget);
+    r = r < 0 ? r : vec_reserve(&strings, t->dict.strings.n);
+    r = r < 0 ? r : vec_reserve(&frames, t->dict.frames.n);
+    if (r == 0) {
+        memset(strings.p, 0xff, t->dict.strings.n * sizeof *strings.p);
+        memset(frames.p, 0xff, t->dict.frames.n * sizeof *frames.p);
+    }
+    for (uint32_t i = LOOK_ROOT + 1; i < t->dict.nodes.n && r == 0; i++) {
+        struct look_node *node = &t->dict.nodes.p[i];
+        uint32_t *frame = &frames.p[node->frame];
+        if (*frame == LOOK_NONE)
+            *frame = look_dict_copy_frame(&now, &t->dict, node->frame, t->detail, strings.p);
+        node->frame = *frame;
+        r = *frame == LOOK_NONE ? -ENOMEM : 0;
+    }
+    vec_release(&strings);
+    vec_release(&frames);
+    if (r == 0) {
+        vec_release(&now.nodes);
+        now.nodes = t->dict.nodes;
+        t->dict.nodes = (__typeof__(now.nodes)){0};
+        look_dict_release(&t->dict);
+        t->dict = now;
+        return 0;
+    }
+    look_dict_release(&now);
+    return r;
+}
+
 /* All that was gathered becomes a tree, and that what was gathered. */
 static int gather_anew(struct look_tree *t)
 {
     struct look_gathered *g = &t->gathered;
-    const uint32_t most = t->most == LOOK_ALL_NODES ? LOOK_ALL_NODES : max_of(t->most * KEEP_TIMES, KEEP_MIN);
-    int r = grow(t, most);
+    int r = grow(t, t->keep);
+    leave_sources(g);
     vec_clear(&g->total);
     vec_clear(&g->links);
     vec_clear(&g->frame_of);
-    vec_clear(&g->sources);
     memset(g->root, 0, sizeof g->root);
+    if (r == 0 && t->keep != LOOK_ALL_NODES)
+        r = forget_frames(t);
     for (uint32_t side = 0; side < t->n_sides && r == 0; side++)
         r = gather_side(t, side);
     return r;
 }
 
-int look_gathered_end(struct look_tree *t, uint32_t side, const struct look_dict *dict, bool stays)
+int look_gathered_end(struct look_tree *t, uint32_t side, struct look_epoch *e)
 {
     struct look_gathered *g = &t->gathered;
-    link_nodes(g, side, dict->nodes.p, dict->nodes.n);
-    int r = stays ? 0 : copy_frames(t);
-    if (!stays)
-        vec_last(&g->sources)->dict = NULL;
-    return r == 0 && g->total.n > t->gathered_max ? gather_anew(t) : r;
+    link_nodes(g, side, e->dict.nodes.p, e->dict.nodes.n);
+    if (e->is_read) {
+        look_epoch_keep_names(e);
+        vec_last(&g->sources)->held = e;
+        g->held += e->budget.used;
+    }
+    return g->total.n > t->gathered_max || g->held > LOOK_HELD_MAX ? gather_anew(t) : 0;
 }

@@ -8,12 +8,18 @@
 /* From here on the coarse level tells what it can: 2000 slices are a fifth of a second. */
 #define COARSE_FROM_NS (6 * 3600ull * NSEC_PER_SEC)
 
+/* A tree that is to be cut keeps so many times what it will be cut to, and this at least, where what was
+ * gathered becomes one tree's. */
+#define KEEP_TIMES 8u
+#define KEEP_MIN   65536u
+
 int look_tree_init(struct look_tree *t, struct budget *budget, enum look_detail detail, uint32_t most)
 {
     *t = (struct look_tree){.budget = budget, .detail = detail, .most = most};
     t->gathered_max = most == LOOK_ALL_NODES ? LOOK_GATHERED_MAX : LOOK_GATHERED_CUT_MAX;
+    t->keep = most == LOOK_ALL_NODES ? LOOK_ALL_NODES : max_of(most * KEEP_TIMES, KEEP_MIN);
     for (uint32_t i = 0; i < LOOK_SIDES; i++)
-        t->self[i].budget = t->more[i].budget = t->total[i].budget = budget;
+        t->self[i].budget = t->more[i].budget = t->total[i].budget = t->unit[i].budget = budget;
     look_gathered_init(&t->gathered, budget);
     return look_dict_init(&t->dict, budget);
 }
@@ -26,6 +32,7 @@ void look_tree_release(struct look_tree *t)
         vec_release(&t->self[i]);
         vec_release(&t->more[i]);
         vec_release(&t->total[i]);
+        vec_release(&t->unit[i]);
     }
 }
 
@@ -99,10 +106,19 @@ static int visit_epoch(struct visiting *v, uint32_t from, uint32_t to)
         r = v->visit->begin(v->visit->context, e);
     if (r == 0)
         r = look_epoch_each(e, v->found->level, from, to, show_slice, v);
-    if (r == 0 && v->visit->end)
+    if (r == 0 && v->visit->end) {
+        v->epoch = NULL;
         r = v->visit->end(v->visit->context, e);
+    }
     vec_release(&wanted);
     return r;
+}
+
+/* Whether fine slices from the first to the last are of what is asked for, which is of a level. */
+static bool is_in(uint32_t first, uint32_t last, enum look_level level, uint32_t from, uint32_t to)
+{
+    const uint64_t unit = level == LOOK_COARSE ? LOOK_COARSE_SLICES : 1;
+    return first < to * unit && last >= from * unit;
 }
 
 static bool is_in_memory(const struct look_store *s, uint64_t id)
@@ -117,11 +133,10 @@ static bool is_in_memory(const struct look_store *s, uint64_t id)
 static int visit_shelf(struct look_store *s, const struct look_visit *visit, uint32_t from, uint32_t to,
                        struct look_found *found)
 {
-    const uint64_t unit = found->level == LOOK_COARSE ? LOOK_COARSE_SLICES : 1;
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < look_shelf_n(s->shelf); i++) {
         const struct look_shelved file = *look_shelf_at(s->shelf, i);
-        if (file.oldest >= to * unit || file.newest < from * unit || is_in_memory(s, file.id))
+        if (!is_in(file.oldest, file.newest, found->level, from, to) || is_in_memory(s, file.id))
             continue;
         struct visiting v = {.visit = visit, .found = found};
         r = look_shelf_read(s->shelf, i, found->level, from, to, visit->budget, &v.epoch);
@@ -141,7 +156,8 @@ int look_visit(struct look_store *s, const struct look_visit *visit, struct look
     int r = s->shelf ? visit_shelf(s, visit, from, to, ret) : 0;
     for (uint32_t i = 0; i < s->n_epochs && r == 0; i++) {
         struct visiting v = {.visit = visit, .epoch = s->epochs[i], .found = ret};
-        r = visit_epoch(&v, from, to);
+        if (is_in(v.epoch->oldest, v.epoch->newest, ret->level, from, to))
+            r = visit_epoch(&v, from, to);
     }
     return r;
 }
@@ -199,7 +215,6 @@ int look_visit_examples(struct look_store *s, const struct look_visit_examples *
 struct gathering {
     struct look_tree *tree;
     uint32_t side;
-    struct bytes unit;
 };
 
 static int begin_epoch(void *context, struct look_epoch *e)
@@ -210,14 +225,8 @@ static int begin_epoch(void *context, struct look_epoch *e)
 
 static int note_unit(struct gathering *g, const struct look_epoch *e, uint32_t series)
 {
-    if (g->unit.n > 0)
-        return 0;
-    const uint32_t unit =
-        look_dict_string(&g->tree->dict, intern_get(&e->dict.strings, e->series.p[series].unit));
-    if (unit == LOOK_NONE)
-        return -ENOMEM;
-    g->unit = intern_get(&g->tree->dict.strings, unit);
-    return 0;
+    const struct bytes unit = intern_get(&e->dict.strings, e->series.p[series].unit);
+    return g->tree->unit[g->side].n > 0 ? 0 : vec_append_all(&g->tree->unit[g->side], unit.p, unit.n);
 }
 
 static int add_section(void *context, struct look_epoch *e, uint64_t at_ns,
@@ -240,7 +249,7 @@ static int add_example(void *context, struct look_epoch *e, const struct look_ex
 static int end_epoch(void *context, struct look_epoch *e)
 {
     const struct gathering *g = context;
-    return look_gathered_end(g->tree, g->side, &e->dict, !e->is_read);
+    return look_gathered_end(g->tree, g->side, e);
 }
 
 int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
@@ -260,7 +269,7 @@ int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
     };
     const struct look_visit_examples examples = {select, begin_epoch, add_example, end_epoch, &g, t->budget};
     int r = select->trace.n > 0 ? look_visit_examples(s, &examples, ret) : look_visit(s, &visit, ret);
-    ret->unit = g.unit;
+    ret->unit = bytes_of(t->unit[side].p, t->unit[side].n);
     return r;
 }
 

@@ -29,8 +29,9 @@ struct look_link {
 
 /* A dictionary's nodes and frames stand behind those of the one before. */
 struct look_source {
-    const struct look_dict *dict; /* NULL: it is gone, and what of it is needed is in the tree */
-    uint32_t node, frame;         /* where they begin */
+    const struct look_dict *dict;
+    struct look_epoch *held; /* whose dictionary it is, where that is nobody else's */
+    uint32_t node, frame;    /* where they begin */
 };
 
 struct look_gathered {
@@ -39,6 +40,7 @@ struct look_gathered {
     VEC(uint32_t) frame_of;      /* [frame] that of the tree, or LOOK_NONE: not asked yet */
     VEC(struct look_source) sources;
     uint32_t root[LOOK_SIDES]; /* of the last source of a side, and the others' in its `next` */
+    size_t held;               /* bytes of epochs that it holds */
 };
 
 /* ---- the tree ------------------------------------------------------------------------------ */
@@ -50,6 +52,9 @@ struct look_gathered {
 #define LOOK_GATHERED_MAX     (1u << 19)
 #define LOOK_GATHERED_CUT_MAX (1u << 20)
 
+/* Of names of files that are held until the tree is known. */
+#define LOOK_HELD_MAX ((size_t)16 << 20)
+
 struct look_tree {
     struct budget *budget;
     struct look_gathered gathered; /* what it grows from */
@@ -57,9 +62,11 @@ struct look_tree {
     VEC(uint64_t) self[LOOK_SIDES];  /* [node] */
     VEC(uint64_t) more[LOOK_SIDES];  /* [node]: what is below it and no node; empty: nothing */
     VEC(uint64_t) total[LOOK_SIDES]; /* [node], by look_tree_sum */
+    VEC(uint8_t) unit[LOOK_SIDES];   /* a text */
     enum look_detail detail;
     uint32_t most, n_sides; /* n_sides: that something was gathered for */
     uint32_t gathered_max;  /* with more nodes what was gathered becomes one tree's: 20 bytes each */
+    uint32_t keep;          /* nodes that it has then, the heaviest */
 };
 
 /* For the `most` heaviest nodes: what else there is, is in their `more`. 0 or -ENOMEM. Released in any case.
@@ -83,7 +90,7 @@ struct look_visit {
     uint64_t deadline_ns;                              /* monotonic; 0: none */
     int (*begin)(void *context, struct look_epoch *e); /* may be NULL */
     int (*show)(void *context, struct look_epoch *e, uint64_t at_ns, const struct look_section *section);
-    int (*end)(void *context, struct look_epoch *e); /* may be NULL */
+    int (*end)(void *context, struct look_epoch *e); /* may be NULL; one that is_read is its to free */
     void *context;
     struct budget *budget;
 };
@@ -117,8 +124,9 @@ static inline uint64_t *look_gathered_values(const struct look_gathered *g)
     return g->total.p + vec_last(&g->sources)->node;
 }
 
-/* It has all its values, and is of that side. `stays`: until the tree has grown. 0 or -ENOMEM. */
-int look_gathered_end(struct look_tree *t, uint32_t side, const struct look_dict *dict, bool stays);
+/* It has all its values, and is of that side. One that is_read is the tree's from here on, whatever comes;
+ * others stay until it has grown. 0 or -ENOMEM. */
+int look_gathered_end(struct look_tree *t, uint32_t side, struct look_epoch *e);
 
 /* Makes a tree of what was gathered, before the store changes: of all nodes, or of the heaviest, both sides
  * together. Once. 0 or -ENOMEM. */

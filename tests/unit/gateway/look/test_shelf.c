@@ -17,6 +17,7 @@
 #include "gateway/look/tree.h"
 #include "proto/base/clock.h"
 #include "proto/base/rng.h"
+#include "tests/bench/vary.h"
 #include "tests/lib/unit.h"
 
 #define BEGIN (1795338000ull * NSEC_PER_SEC)
@@ -26,11 +27,11 @@ static struct look_store *store;
 static struct look_tap *tap;
 static struct profiles view;
 static unsigned char *body;
-static uint64_t now = BEGIN;
+static uint64_t now = BEGIN, retention_ns = 3600ull * NSEC_PER_SEC;
 
 static void open_store(uint64_t bytes_max)
 {
-    const struct look_store_options options = {16u << 20, 3600ull * NSEC_PER_SEC, 1000000};
+    const struct look_store_options options = {16u << 20, retention_ns, 1000000};
     struct error e = {""};
     store = unit_made(look_store_new(&options, NULL));
     ck_assert_msg(look_store_keep_in(store, folder, bytes_max, &e) == 0, "%s", e.text);
@@ -69,6 +70,8 @@ static void push(void)
     look_store_tick(store, now, now);
 }
 
+static struct budget *tree_budget; /* NULL: unlimited */
+
 /* What a tree of all that is kept adds up to; of that many nodes, gathered so many at once. */
 static uint64_t total_of(enum look_level level, uint32_t most, uint32_t gathered_max, uint32_t *ret_nodes)
 {
@@ -77,8 +80,9 @@ static uint64_t total_of(enum look_level level, uint32_t most, uint32_t gathered
     struct look_select select = {.from_ns = level == LOOK_COARSE ? 0 : BEGIN - NSEC_PER_SEC,
                                  .to_ns = now + 3600ull * NSEC_PER_SEC,
                                  .type = BYTES_LIT(LOOK_CPU_TYPE)};
-    ck_assert_int_eq(look_tree_init(&tree, NULL, LOOK_LINES, most), 0);
+    ck_assert_int_eq(look_tree_init(&tree, tree_budget, LOOK_LINES, most), 0);
     tree.gathered_max = gathered_max;
+    tree.keep = most;
     ck_assert_int_eq(look_tree_gather(&tree, 0, store, &select, 0, &found), 0);
     ck_assert_int_eq(look_tree_grow(&tree), 0);
     ck_assert_int_eq(look_tree_sum(&tree), 0);
@@ -148,6 +152,7 @@ UNIT(a_folder_is_one_process_s)
 /* The child says what it has written; it is killed in the middle of something. */
 static void child(int out)
 {
+    retention_ns = 24 * 3600ull * NSEC_PER_SEC; /* one epoch */
     open_store(1u << 30);
     for (uint32_t n = 1;; n++) {
         push();
@@ -173,7 +178,7 @@ UNIT(what_was_written_is_there_after_a_kill)
         if (pid == 0)
             child(ends[1]);
         close(ends[1]);
-        const uint32_t enough = 5 + (uint32_t)(rng_next(&rng) % 150);
+        const uint32_t enough = 5 + (uint32_t)(rng_next(&rng) % 300);
         while (sealed < enough && read(ends[0], &told, sizeof told) == sizeof told)
             sealed = told;
         ck_assert_uint_ge(sealed, enough);
@@ -289,6 +294,35 @@ UNIT(files_are_one_tree)
     ck_assert_uint_eq(total_of(LOOK_FINE, 500, 100, &other), sum);
     ck_assert_uint_eq(other, LOOK_FIRST_NODE + 500);
     close_store();
+    leave();
+}
+
+/* A tree of a few nodes takes no more memory for the names of all files than for those of some. */
+UNIT(names_of_many_files_need_not_be_in_memory)
+{
+    struct budget budget = BUDGET_INIT((size_t)700 << 10, NULL);
+    struct varied varied;
+    uint32_t nodes;
+    unit_new_folder(folder);
+    take("connector/ebpf-go-0003.pb");
+    ck_assert_int_eq(varied_find(&varied, &view), 0);
+    open_store(1u << 30);
+    for (uint32_t i = 0; i < 12; i++) {
+        varied_set(&varied, i);
+        push();
+        store->epochs[store->n_epochs - 1]->began_ns -= 901ull * NSEC_PER_SEC; /* an epoch each */
+    }
+    close_store();
+    open_store(1u << 30);
+    ck_assert_uint_eq(look_shelf_n(store->shelf), 12);
+    tree_budget = &budget;
+    const uint64_t sum = total_of(LOOK_FINE, 100, 100, &nodes);
+    ck_assert_uint_eq(nodes, LOOK_FIRST_NODE + 100);
+    tree_budget = NULL;
+    ck_assert_uint_eq(budget.used, 0);
+    ck_assert_uint_eq(total_of(LOOK_FINE, LOOK_ALL_NODES, UINT32_MAX, &nodes), sum);
+    close_store();
+    free(varied.end);
     leave();
 }
 
