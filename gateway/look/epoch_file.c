@@ -4,8 +4,10 @@
  * checkpoint's, so that a power failure costs the last of it and nothing else.
  *
  * While an epoch grows, each second's names and slices are rows of their own: small ones, which pack badly
- * and leave half a page each. When it ends they are written anew: names in one row, nodes in a few, slices an
- * hour or so in one.
+ * and leave half a page each. So those of a while are written anew, names in one row, nodes in a few, slices
+ * in few; and when it ends all are, once more, since what is packed together is smaller still. A fine slice
+ * stays a row of its own until its coarse one is there, too: who ends before that leaves it to be found
+ * (GET_ORPHAN).
  */
 #include "gateway/look/epoch_file.h"
 
@@ -30,9 +32,12 @@
 #define PACK_SLICES 360u
 #define PACK_BYTES  ((size_t)256 << 10)
 
+/* Rows of so many bytes are packed together while the epoch grows. */
+#define LOOSE_BYTES ((size_t)128 << 10)
+
 static const char settings[] =
     "PRAGMA page_size=8192; PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-    "PRAGMA wal_autocheckpoint=512; PRAGMA journal_size_limit=4194304; PRAGMA cache_size=-1024;"
+    "PRAGMA wal_autocheckpoint=128; PRAGMA journal_size_limit=1048576; PRAGMA cache_size=-1024;"
     "PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON";
 
 static const char tables[] =
@@ -52,6 +57,7 @@ enum {
     PUT_PACK,
     CLEAR_DICT,
     CLEAR_SLICES,
+    CLEAR_PACKS,
     GET_DICT,
     GET_SLICE,
     GET_PACK,
@@ -67,8 +73,9 @@ static const char *const statements[STATEMENTS] = {
     [PUT_DICT] = "INSERT INTO dict VALUES(?,?,?)",
     [PUT_SLICE] = "INSERT INTO slice(level,at,seq,sum,data) VALUES(?,?,?,?,?)",
     [PUT_PACK] = "INSERT INTO pack(level,first,last,seq,sum,data) VALUES(?,?,?,?,?,?)",
-    [CLEAR_DICT] = "DELETE FROM dict",
+    [CLEAR_DICT] = "DELETE FROM dict WHERE seq>=?",
     [CLEAR_SLICES] = "DELETE FROM slice",
+    [CLEAR_PACKS] = "DELETE FROM pack",
     [GET_DICT] = "SELECT sum,data,seq FROM dict ORDER BY seq",
     [GET_SLICE] = "SELECT sum,data,at,seq FROM slice WHERE level=? AND at>=? AND at<? ORDER BY at",
     [GET_PACK] =
@@ -91,6 +98,13 @@ struct look_file {
         struct look_extent names;
         uint32_t slices, seq;
     } written;
+    struct {
+        struct look_extent names;
+        uint32_t seq;
+    } packed;             /* of it; what came later is in rows of its own */
+    VEC(uint32_t) loose;  /* slices that are rows of their own: their numbers in the epoch */
+    size_t loose_bytes;   /* of all such rows */
+    bool is_coarse_loose; /* one of them */
 };
 
 static int result(const struct look_file *f, int rc)
@@ -153,7 +167,7 @@ int look_file_open(struct look_file **ret, const char *path)
     struct look_file *f = calloc(1, sizeof *f);
     if (!f)
         return -ENOMEM;
-    f->written.names = first_names;
+    f->written.names = f->packed.names = first_names;
     /* For nobody else to read; SQLite gives the log the same mode. */
     autoclose int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 ? -errno : 0;
@@ -184,6 +198,7 @@ struct look_file *look_file_close(struct look_file *f)
         sqlite3_finalize(f->statement[i]);
     sqlite3_close(f->db);
     coding_encoder_free(f->encoder);
+    vec_release(&f->loose);
     free(f);
     return NULL;
 }
@@ -217,6 +232,7 @@ static int put_row(struct look_file *f, int which, const uint64_t *numbers, uint
         bind(f, which, (int)n + 1, sum_of(head[0], head[1], head[2], head[3], buffer_bytes(&packed)));
         sqlite3_bind_blob64(f->statement[which], (int)n + 2, packed.p, packed.n, SQLITE_STATIC);
         r = run(f, which);
+        f->loose_bytes += packed.n;
     }
     buffer_release(&packed);
     return r;
@@ -239,27 +255,37 @@ static int put_slice(struct look_file *f, const struct look_slice *slice, uint32
     for (int i = 0; i < 4; i++)
         bind(f, PUT_SLICE, i + 1, numbers[i]);
     sqlite3_bind_blob64(f->statement[PUT_SLICE], 5, slice->data.p, slice->data.n, SQLITE_STATIC);
+    f->loose_bytes += slice->data.n;
     return run(f, PUT_SLICE);
 }
 
-int look_file_write(struct look_file *f, struct look_epoch *e)
+/* The end of a transaction of which all or, with r, nothing is to be there. */
+static int end(struct look_file *f, int r)
 {
-    if (f->written.slices == e->slices.n)
-        return 0; /* names are written with what needs them */
+    r = r == 0 ? run(f, COMMIT) : r;
+    if (r != 0 && !sqlite3_get_autocommit(f->db))
+        run(f, ROLLBACK);
+    return r;
+}
+
+static int write_news(struct look_file *f, const struct look_epoch *e)
+{
     const struct look_extent now = look_extent_of(e), was = f->written.names;
     const bool has_news = was.nodes < now.nodes || was.series < now.series;
     const uint32_t seq = f->written.seq + has_news;
+    if (vec_reserve(&f->loose, (uint64_t)f->loose.n + e->slices.n - f->written.slices) < 0)
+        return -ENOMEM;
     int r = run(f, BEGIN);
     if (r == 0 && has_news)
         r = put_dict(f, e, f->written.seq, was, now);
     for (uint32_t i = f->written.slices; i < e->slices.n && r == 0; i++)
         r = put_slice(f, &e->slices.p[i], seq);
-    if (r == 0)
-        r = run(f, COMMIT);
-    if (r != 0) {
-        if (!sqlite3_get_autocommit(f->db))
-            run(f, ROLLBACK);
+    r = end(f, r);
+    if (r != 0)
         return r;
+    for (uint32_t i = f->written.slices; i < e->slices.n; i++) {
+        f->loose.p[f->loose.n++] = i;
+        f->is_coarse_loose |= e->slices.p[i].level == LOOK_COARSE;
     }
     f->written.names = has_news ? now : was;
     f->written.slices = e->slices.n;
@@ -269,82 +295,146 @@ int look_file_write(struct look_file *f, struct look_epoch *e)
 
 /* ---- packing ------------------------------------------------------------------------------- */
 
-/* Rows: all but nodes, and then so many nodes each. A slice needs rows up to that of its last node. */
-static int pack_dict(struct look_file *f, const struct look_epoch *e)
+/* What becomes rows together. */
+struct packing {
+    const struct look_epoch *e;
+    struct look_extent from, to; /* names */
+    uint32_t seq;                /* of the first row of names */
+    const uint32_t *slices;      /* numbers in the epoch */
+    uint32_t n;
+};
+
+/* Rows: all but nodes, and then so many nodes each. *ret is the row behind them. */
+static int pack_dict(struct look_file *f, const struct packing *p, uint32_t *ret)
 {
-    const struct look_extent all = look_extent_of(e);
-    struct look_extent to = all;
+    struct look_extent to = p->to;
+    bind(f, CLEAR_DICT, 1, p->seq);
     int r = run(f, CLEAR_DICT);
-    to.nodes = first_names.nodes;
-    r = r != 0 ? r : put_dict(f, e, 0, first_names, to);
-    for (uint64_t seq = 1; to.nodes < all.nodes && r == 0; seq++) {
+    to.nodes = p->from.nodes;
+    r = r != 0 ? r : put_dict(f, p->e, p->seq, p->from, to);
+    for (*ret = p->seq + 1; to.nodes < p->to.nodes && r == 0; ++*ret) {
         const struct look_extent from = to;
-        to.nodes += min_of(PART_NODES, all.nodes - from.nodes);
-        r = put_dict(f, e, seq, from, to);
+        to.nodes += min_of(PART_NODES, p->to.nodes - from.nodes);
+        r = put_dict(f, p->e, *ret, from, to);
     }
     return r;
 }
 
-static uint64_t rows_for(uint32_t nodes)
+/* A slice needs rows up to that of its last node. */
+static uint32_t rows_for(const struct packing *p, uint32_t nodes)
 {
-    return 1 + (nodes - first_names.nodes + PART_NODES - 1) / PART_NODES;
+    return p->seq + 1 + (nodes > p->from.nodes ? (nodes - p->from.nodes + PART_NODES - 1) / PART_NODES : 0);
 }
 
-/* Slices of a level, from the first on: a row of as many as it takes. *ret is the next one. */
-static int put_pack(struct look_file *f, const struct look_epoch *e, uint32_t first, uint32_t *ret)
+static bool is_open(const struct look_epoch *e, enum look_level level, uint32_t at)
+{
+    for (uint32_t i = 0; i < e->open.n; i++)
+        if (e->open.p[i].level == level && e->open.p[i].at == at)
+            return true;
+    return false;
+}
+
+/* Whether all that the slice is part of is there. */
+static bool is_whole(const struct look_epoch *e, const struct look_slice *slice)
+{
+    return slice->level == LOOK_COARSE || !is_open(e, LOOK_COARSE, slice->at / LOOK_COARSE_SLICES);
+}
+
+/* Whole slices of a level, from the first on: a row of as many as it takes. *ret is the next one. */
+static int put_pack(struct look_file *f, const struct packing *p, enum look_level level, uint32_t first,
+                    uint32_t *ret)
 {
     struct buffer plain = BUFFER_INIT(PART_MAX);
     struct wire_writer w = wire_writer(&plain);
-    const struct look_slice *slices = e->slices.p;
-    const enum look_level level = slices[first].level;
-    uint64_t numbers[] = {level, slices[first].at, slices[first].at, 0};
+    uint64_t numbers[] = {level, UINT64_MAX, 0, 0};
     uint32_t n = 0, i = first;
-    for (; i < e->slices.n && n < PACK_SLICES && plain.n < PACK_BYTES && w.failed == 0; i++) {
-        if (slices[i].level != level)
+    for (; i < p->n && n < PACK_SLICES && plain.n < PACK_BYTES && w.failed == 0; i++) {
+        const struct look_slice *slice = &p->e->slices.p[p->slices[i]];
+        if (slice->level != level || !is_whole(p->e, slice))
             continue;
-        wire_put_varint(&w, slices[i].at);
-        wire_put_varint(&w, slices[i].data.n);
-        wire_put_raw(&w, slices[i].data);
-        numbers[1] = min_of(numbers[1], (uint64_t)slices[i].at);
-        numbers[2] = max_of(numbers[2], (uint64_t)slices[i].at);
-        numbers[3] = max_of(numbers[3], rows_for(slices[i].n_nodes));
+        wire_put_varint(&w, slice->at);
+        wire_put_varint(&w, slice->data.n);
+        wire_put_raw(&w, slice->data);
+        numbers[1] = min_of(numbers[1], (uint64_t)slice->at);
+        numbers[2] = max_of(numbers[2], (uint64_t)slice->at);
+        numbers[3] = max_of(numbers[3], (uint64_t)rows_for(p, slice->n_nodes));
         n++;
     }
     *ret = i;
-    int r = w.failed < 0 ? w.failed : put_row(f, PUT_PACK, numbers, ARRAY_LEN(numbers), &plain);
+    int r = w.failed < 0 ? w.failed : n > 0 ? put_row(f, PUT_PACK, numbers, ARRAY_LEN(numbers), &plain) : 0;
     buffer_release(&plain);
     return r;
 }
 
-static int pack_slices(struct look_file *f, const struct look_epoch *e)
+/* Those that are not whole yet are written anew, since rows of names have other numbers now. */
+static int pack_slices(struct look_file *f, const struct packing *p, uint32_t seq)
 {
     int r = run(f, CLEAR_SLICES);
     for (int level = LOOK_FINE; level < LOOK_N_LEVELS; level++)
-        for (uint32_t i = 0; i < e->slices.n && r == 0;) {
-            if (e->slices.p[i].level == (enum look_level)level)
-                r = put_pack(f, e, i, &i);
-            else
-                i++;
-        }
+        for (uint32_t i = 0; i < p->n && r == 0;)
+            r = put_pack(f, p, (enum look_level)level, i, &i);
+    f->loose_bytes = 0;
+    for (uint32_t i = 0; i < p->n && r == 0; i++)
+        if (!is_whole(p->e, &p->e->slices.p[p->slices[i]]))
+            r = put_slice(f, &p->e->slices.p[p->slices[i]], seq);
+    return r;
+}
+
+static int pack_loose(struct look_file *f, const struct look_epoch *e)
+{
+    const struct packing p = {.e = e,
+                              .from = f->packed.names,
+                              .to = f->written.names,
+                              .seq = f->packed.seq,
+                              .slices = f->loose.p,
+                              .n = f->loose.n};
+    uint32_t seq;
+    int r = run(f, BEGIN);
+    r = r == 0 ? pack_dict(f, &p, &seq) : r;
+    r = r == 0 ? pack_slices(f, &p, seq) : r;
+    r = end(f, r);
+    if (r != 0)
+        return r;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < p.n; i++)
+        if (!is_whole(e, &e->slices.p[f->loose.p[i]]))
+            f->loose.p[left++] = f->loose.p[i];
+    f->loose.n = left;
+    f->is_coarse_loose = false;
+    f->written.seq = f->packed.seq = seq;
+    f->packed.names = p.to;
+    return 0;
+}
+
+int look_file_write(struct look_file *f, struct look_epoch *e)
+{
+    if (f->written.slices == e->slices.n)
+        return 0; /* names are written with what needs them */
+    int r = write_news(f, e);
+    if (r == 0 && f->is_coarse_loose && f->loose_bytes >= LOOSE_BYTES)
+        r = pack_loose(f, e) == LOOK_FILE_DAMAGED ? LOOK_FILE_DAMAGED : 0; /* else: it is tried anew */
     return r;
 }
 
 int look_file_pack(struct look_file *f, const struct look_epoch *e)
 {
+    VEC(uint32_t) all = {0};
+    uint32_t seq;
     if (f->written.slices != e->slices.n || e->slices.n == 0 || e->open.n > 0)
         return 0;
+    if (vec_extend(&all, e->slices.n) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < all.n; i++)
+        all.p[i] = i;
+    const struct packing p = {
+        .e = e, .from = first_names, .to = look_extent_of(e), .slices = all.p, .n = all.n};
     int r = run(f, BEGIN);
-    if (r == 0)
-        r = pack_dict(f, e);
-    if (r == 0)
-        r = pack_slices(f, e);
-    if (r == 0)
-        r = run(f, COMMIT);
-    if (r == 0)
-        return result(f, sqlite3_exec(f->db, "VACUUM", NULL, NULL, NULL));
-    if (!sqlite3_get_autocommit(f->db))
-        run(f, ROLLBACK);
-    return r;
+    r = r == 0 ? run(f, CLEAR_PACKS) : r;
+    r = r == 0 ? pack_dict(f, &p, &seq) : r;
+    r = r == 0 ? pack_slices(f, &p, seq) : r;
+    r = end(f, r);
+    vec_release(&all);
+    return r == 0 ? result(f, sqlite3_exec(f->db, "VACUUM", NULL, NULL, NULL)) : r;
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */

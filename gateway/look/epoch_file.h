@@ -4,8 +4,8 @@
  *
  *     dict(seq, sum, data BLOB)                            what was new each time (dict_part.h), zstd
  *     slice(id, level, at, seq, sum, data BLOB)            sealed slices; seq: the dict rows that they need
- *     pack(id, level, first, last, seq, sum, data BLOB)    slices of an epoch that ended, zstd: at, bytes of
- * data (varints) and data of each
+ *     pack(id, level, first, last, seq, sum, data BLOB)    many of them, zstd: at, bytes of data (varints)
+ * and data of each
  *
  * `sum` is XXH3 of what the row says: SQLite does not checksum its main file. What is new and the slices that
  * need it are one transaction, so that what an unclean end left is whole.

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -149,6 +150,22 @@ UNIT(a_folder_is_one_process_s)
     look_shelf_close(first);
 }
 
+/* Of a file that nobody has open. */
+static int64_t rows_of(const char *path, const char *table)
+{
+    struct sqlite3 *db = NULL;
+    struct sqlite3_stmt *s = NULL;
+    char sql[64];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+    ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_step(s), SQLITE_ROW);
+    const int64_t n = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    return n;
+}
+
 /* The child says what it has written; it is killed in the middle of something. */
 static void child(int out)
 {
@@ -165,6 +182,7 @@ static void child(int out)
 UNIT(what_was_written_is_there_after_a_kill)
 {
     struct rng rng;
+    int64_t packs = 0;
     rng_seed(&rng, 3);
     take("connector/ebpf-go-0003.pb");
     for (unsigned round = 0; round < unit_rounds(12); round++) {
@@ -187,6 +205,9 @@ UNIT(what_was_written_is_there_after_a_kill)
         while (read(ends[0], &told, sizeof told) == sizeof told)
             sealed = told;
         close(ends[0]);
+        char path[2 * UNIT_PATH_MAX];
+        ck_assert(find_file(".sqlite", path));
+        packs += rows_of(path, "pack");
         uint64_t one = 0;
         for (uint32_t k = 0; k < view.sample.n; k++)
             one += (uint64_t)profiles_sample_value(&view, k);
@@ -196,6 +217,7 @@ UNIT(what_was_written_is_there_after_a_kill)
         ck_assert_uint_eq(total(LOOK_COARSE), total(LOOK_FINE));
         close_store();
     }
+    ck_assert_int_gt(packs, 0); /* also while it grew */
     leave();
 }
 
