@@ -21,8 +21,6 @@
 #ifndef OVERLAYFS_SUPER_MAGIC
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #endif
-/* What overlayfs leaves of a layer's inode number, at least (xino). */
-#define OVERLAY_INODE ((UINT64_C(1) << 40) - 1)
 
 /* Reads what is at a place, if that is a regular file. */
 static int open_place(int place)
@@ -67,7 +65,7 @@ bool foreign_is(int fd, const struct foreign_file *file)
         return false;
     if (st.st_ino == file->inode && major(st.st_dev) == file->major && minor(st.st_dev) == file->minor)
         return true;
-    if (((st.st_ino ^ file->inode) & OVERLAY_INODE) != 0 || fstatfs(fd, &fs) < 0)
+    if (((st.st_ino ^ file->inode) & FOREIGN_INODE_BITS) != 0 || fstatfs(fd, &fs) < 0)
         return false;
     return fs.f_type == OVERLAYFS_SUPER_MAGIC || (fs.f_type == BTRFS_SUPER_MAGIC && st.st_ino == file->inode);
 }

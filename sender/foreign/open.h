@@ -31,6 +31,9 @@ struct foreign_file {
     uint32_t major, minor;
 };
 
+/* What overlayfs leaves of a layer's inode number, at least (xino). */
+#define FOREIGN_INODE_BITS ((UINT64_C(1) << 40) - 1)
+
 /* Whether an open file is that one. On btrfs and overlayfs mappings and stat(2) name different devices, and
  * overlayfs may put the number of a layer into the inode's upper bits: there the inode decides. */
 bool foreign_is(int fd, const struct foreign_file *file);

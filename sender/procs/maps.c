@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -148,6 +149,49 @@ int maps_read(struct maps *m, int fd, size_t max)
             filled = 0;
         }
     }
+    return 0;
+}
+
+/* linux/fs.h as of 6.11, which Debian 12's headers are older than. */
+struct procmap_query {
+    uint64_t size, flags, address;
+    uint64_t start, end, vma_flags, page_size, offset, inode;
+    uint32_t major, minor, name_size, build_id_size;
+    uint64_t name, build_id;
+};
+#define PROCMAP_QUERY            _IOWR('f', 17, struct procmap_query)
+#define PROCMAP_QUERY_EXECUTABLE 4u
+
+static int ask(int fd, struct procmap_query *q)
+{
+    if (ioctl(fd, PROCMAP_QUERY, q) == 0)
+        return 0;
+    switch (errno) {
+    case ENOENT: return MAPS_NONE;
+    case ESRCH: return MAPS_GONE;
+    case ENOTTY: return MAPS_CANNOT;
+    default: return -errno;
+    }
+}
+
+int maps_query(int fd, uint64_t address, struct region *ret)
+{
+    char name[64]; /* of what is no file */
+    struct procmap_query q = {.size = sizeof q, .flags = PROCMAP_QUERY_EXECUTABLE, .address = address};
+    int r = ask(fd, &q);
+    if (r != 0)
+        return r;
+    *ret = (struct region){.start = q.start,
+                           .end = q.end,
+                           .offset = q.offset,
+                           .inode = q.inode,
+                           .major = q.major,
+                           .minor = q.minor,
+                           .path = BYTES_LIT("")};
+    q.name_size = sizeof name;
+    q.name = (uintptr_t)name;
+    if (q.inode == 0 && ask(fd, &q) == 0 && q.name_size && strcmp(name, "[vdso]") == 0)
+        ret->path = BYTES_LIT("[vdso]");
     return 0;
 }
 

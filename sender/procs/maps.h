@@ -47,6 +47,15 @@ int maps_line(struct maps *m, struct bytes line);
 /* Reads a maps file from a descriptor, its first `max` bytes, in place of what *m holds. 0 or -errno. */
 int maps_read(struct maps *m, int fd, size_t max);
 
+/* Asks the kernel for the one region of code at an address, by the descriptor of a maps file (PROCMAP_QUERY,
+ * Linux 6.11): a few microseconds, however many regions there are. Of paths it tells "[vdso]" alone. 0;
+ * MAPS_NONE: there is no code; MAPS_GONE: there is no process any more; MAPS_CANNOT: not this kernel; or
+ * -errno. */
+#define MAPS_NONE   1
+#define MAPS_GONE   2
+#define MAPS_CANNOT 3
+int maps_query(int fd, uint64_t address, struct region *ret);
+
 /* Moves all into one piece of memory of just the size: for maps that are kept. No line may be added behind
  * it; reading anew is fine. When memory is out it stays as it is. */
 void maps_pack(struct maps *m);

@@ -130,6 +130,27 @@ static bool is_described(const struct region *region, const struct sample_file *
            (!region->inode || file->key.device == (region->major << 20 | region->minor));
 }
 
+/* File systems without a device of their own: of those, on overlayfs, the kernel side sees the layer's file,
+ * whose number may lack what is put into the upper bits here (foreign_is). */
+static bool is_layered(const struct region *region)
+{
+    return region->inode != 0 && region->major == 0;
+}
+
+bool opener_describe(const struct opener *o, uint32_t pid, const struct region *region,
+                     struct sample_file *ret)
+{
+    return !is_layered(region) && describe(o, pid, region, ret);
+}
+
+bool opener_is_described(const struct region *region, const struct sample_file *file)
+{
+    return is_described(region, file) ||
+           (is_layered(region) && file->key.inode && file->start == region->start &&
+            file->end == region->end && file->offset == region->offset &&
+            ((file->key.inode ^ region->inode) & FOREIGN_INODE_BITS) == 0);
+}
+
 int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_file *before, uint32_t n,
                     bool (*file)(void *user, const struct sample_file *file), void *user)
 {

@@ -10,6 +10,7 @@
 
 #include "bpf/sample.h"
 #include "proto/base/bytes.h"
+#include "sender/procs/maps.h"
 
 struct opener;
 
@@ -41,6 +42,14 @@ int opener_named(const char *path, const struct unwind_key *key);
  * -errno. */
 int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_file *before, uint32_t n,
                     bool (*file)(void *user, const struct sample_file *file), void *user);
+
+/* What the kernel side would say of one such mapping; false if its file cannot be looked at, or is of a file
+ * system that has another number for it there (overlayfs): then only the kernel side can say. */
+bool opener_describe(const struct opener *o, uint32_t pid, const struct region *region,
+                     struct sample_file *ret);
+
+/* Whether that is what was said of it. */
+bool opener_is_described(const struct region *region, const struct sample_file *file);
 
 /* Whose process it is: its effective user, or root where it may not be looked into; UINT32_MAX: it is gone.
  */

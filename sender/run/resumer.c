@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
@@ -24,11 +25,15 @@
 #define SEEN_MAX     8u
 #define MAPPINGS_MAX 4096u
 
+/* Where the kernel tells of one mapping at a time, so many of a process are remembered, for their files. */
+#define ASKED_MAX 64u
+
 /* A process's code, as the kernel said. */
 struct seen {
     uint32_t pid, changes;
     uint64_t start, turn;
-    VEC(struct sample_file) mappings;
+    VEC(struct sample_file)
+    mappings;      /* all as of `changes`; or, where one is asked for at a time, some that were */
     uint32_t last; /* of them, the one used last: likely the next */
 };
 
@@ -42,7 +47,10 @@ struct resumer {
     const struct unwind_rest *rest;
     struct allowance *share; /* the process's, of its user's */
     struct seen *process;
+    int maps;                   /* the process's, to ask for one mapping at a time; -1: not open */
+    bool cannot_ask;            /* this kernel */
     bool has_mappings;          /* the process's, as of the walk or later */
+    bool knows_mappings;        /* what is not among them is no code */
     struct sample_file mapping; /* of the address whose rule was asked for last; end 0: none */
     const uint64_t *ahead;      /* words of runtimes that are to be put where their frames are */
     uint32_t n_ahead;
@@ -159,19 +167,105 @@ static struct seen *see(struct resumer *r, const struct sample_head *head, bool 
     return p;
 }
 
-/* The mappings of the sample's process, asked for anew if they have changed; none if it is not the program
- * any more that it was. Once a walk. */
+/* Whether the mappings that the walk went through still are there, of the one process that is asked. */
+static bool are_still_those(const struct resumer *r)
+{
+    for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
+        const struct unwind_mapping *way = &r->rest->way[i];
+        struct region now;
+        if (!(r->rest->ways >> i & 1) || (!way->serial && !way->is_pending))
+            continue; /* generated code comes and goes */
+        if (maps_query(r->maps, way->start, &now) != 0 || now.start != way->start ||
+            now.end - now.start != way->length)
+            return false;
+    }
+    return true;
+}
+
+/* Opens the process's mappings, to ask for one at a time. False: this kernel cannot, or they are not to be
+ * had.
+ */
+static bool open_mappings(struct resumer *r)
+{
+    char path[64];
+    struct region any;
+    snprintf(path, sizeof path, "/proc/%u/maps", r->head.pid);
+    if (r->cannot_ask || !allowance_take(r->share, 0))
+        return false;
+    r->maps = opener_quietly(path);
+    if (r->maps < 0)
+        return false;
+    r->cannot_ask = maps_query(r->maps, r->rest->at.ip, &any) == MAPS_CANNOT;
+    if (!r->cannot_ask)
+        return true;
+    close(r->maps);
+    r->maps = -1;
+    return false;
+}
+
+/* Finds out how to know of the mappings of the sample's process: by asking for one at a time; else they are
+ * all asked for, anew if they have changed, and none are known if it is not the program any more that it was.
+ * Once a walk. */
 static void need_mappings(struct resumer *r)
 {
     struct seen *p = r->process;
     if (r->has_mappings)
         return;
     r->has_mappings = true;
-    if (r->head.changes && p->changes == r->head.changes && are_those(p, r->rest))
+    if (open_mappings(r)) {
+        r->knows_mappings = are_still_those(r);
         return;
-    read_mappings(r, p, &r->head);
-    if (!are_those(p, r->rest))
-        vec_clear(&p->mappings);
+    }
+    if (!r->head.changes || p->changes != r->head.changes || !are_those(p, r->rest)) {
+        read_mappings(r, p, &r->head);
+        if (!are_those(p, r->rest))
+            vec_clear(&p->mappings);
+    }
+    r->knows_mappings = p->mappings.n > 0;
+}
+
+static const struct sample_file *described(const struct seen *p, const struct region *region)
+{
+    for (uint32_t i = 0; i < p->mappings.n; i++)
+        if (opener_is_described(region, &p->mappings.p[i]))
+            return &p->mappings.p[i];
+    return NULL;
+}
+
+/* The file of a mapping that is there now: one that was remembered, else it is looked at. False: it cannot
+ * be.
+ */
+static bool take_mapping(struct resumer *r, const struct region *region)
+{
+    struct seen *p = r->process;
+    const struct sample_file *known = described(p, region);
+    if (!known && opener_describe(r->opener, r->head.pid, region, &r->mapping)) {
+        if (p->mappings.n >= ASKED_MAX)
+            vec_clear(&p->mappings);
+        (void)vec_append(&p->mappings, r->mapping); /* not remembered, it is looked at again */
+        return true;
+    }
+    if (!known) {
+        read_mappings(r, p, &r->head);
+        known = described(p, region);
+    }
+    if (known)
+        r->mapping = *known;
+    return known != NULL;
+}
+
+/* The mapping at an address, asked for. False: there is none, or the process is not the program any more that
+ * it was. */
+static bool ask_mapping(struct resumer *r, uint64_t address)
+{
+    struct region now;
+    uint64_t begun = clock_thread();
+    int found = r->knows_mappings ? maps_query(r->maps, address, &now) : MAPS_NONE;
+    if (found == MAPS_GONE)
+        r->knows_mappings = false;
+    bool is_code = found == 0 && take_mapping(r, &now);
+    allowance_charge(r->share, ALLOWANCE_OF_NS(clock_thread() - begun));
+    return is_code;
 }
 
 /* Where an address is in code: as the walk knew, or, where it has not been, as the kernel says now. */
@@ -190,6 +284,8 @@ static bool find_code(struct resumer *r, uint64_t address)
         return true;
     }
     need_mappings(r);
+    if (r->maps >= 0)
+        return ask_mapping(r, address);
     const struct sample_file *now = mapping_of(r->process, address);
     if (now)
         r->mapping = *now;
@@ -203,7 +299,7 @@ static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
     *ret = (struct unwind_rule){0};
     if (!find_code(r, address)) {
         r->mapping = (struct sample_file){0};
-        return r->process->mappings.n == 0 ? 1 : -1;
+        return r->knows_mappings ? -1 : 1;
     }
     if (m->key.inode == 0 && m->key.device)
         return 0; /* generated code */
@@ -330,7 +426,8 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     r->rest = sampler_rest(r->sampler, head);
     r->share = ledger_share(&r->loader->ledger, r->rest->user, head->pid, clock_monotonic());
     r->process = see(r, head, &is_new);
-    r->has_mappings = false;
+    r->has_mappings = r->knows_mappings = false;
+    r->maps = -1;
     r->head = *head;
     r->head.kind = SAMPLE_STACK;
     memcpy(r->body, body, 8 * (r->head.n_kernel + SAMPLE_USER_WORDS(&r->head)));
@@ -343,6 +440,7 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     r->head.user_end =
         (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r, rest_step}, &far);
     cleanup_close(&r->memory);
+    cleanup_close(&r->maps);
     if (r->has_place && runtime_of(r->place.runtime)->has_words_alone)
         while (r->n_ahead > 0)
             (void)put_words(r);

@@ -2,9 +2,12 @@
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sender/procs/maps.h"
@@ -148,4 +151,60 @@ UNIT(a_file_is_no_process_context_whatever_its_name)
                      0);
     ck_assert_uint_eq(m.context, 0x4000);
     maps_release(&m);
+}
+
+static void check_asked(int fd, const struct maps *m, uint64_t address)
+{
+    struct region got;
+    const struct region *want = unit_made(maps_find(m, address));
+    ck_assert_int_eq(maps_query(fd, address, &got), 0);
+    ck_assert_uint_eq(got.start, want->start);
+    ck_assert_uint_eq(got.end, want->end);
+    ck_assert_uint_eq(got.offset, want->offset);
+    ck_assert_uint_eq(got.inode, want->inode);
+    ck_assert_uint_eq(got.major, want->major);
+    ck_assert_uint_eq(got.minor, want->minor);
+    ck_assert(bytes_is(got.path, bytes_is(want->path, "[vdso]") ? "[vdso]" : ""));
+}
+
+UNIT(the_kernel_is_asked_for_one_region_of_code)
+{
+    struct maps m = {0};
+    struct region unused;
+    int data = 0, fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), other = text_fd("x", 1);
+    ck_assert_int_eq(maps_query(other, 0, &unused), MAPS_CANNOT);
+    close(other);
+    if (maps_query(fd, 0, &unused) == MAPS_CANNOT) { /* before Linux 6.11 */
+        close(fd);
+        return;
+    }
+    void *generated = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_int_eq(maps_read(&m, fd, MAPS_BYTES_MAX), 0);
+    check_asked(fd, &m, (uintptr_t)&check_asked);
+    check_asked(fd, &m, (uintptr_t)generated + 4096);
+    check_asked(fd, &m, getauxval(AT_SYSINFO_EHDR));
+    ck_assert_int_eq(maps_query(fd, (uintptr_t)&data, &unused), MAPS_NONE);
+    munmap(generated, 8192); /* and it says so at once */
+    ck_assert_int_eq(maps_query(fd, (uintptr_t)generated + 4096, &unused), MAPS_NONE);
+    close(fd);
+    maps_release(&m);
+}
+
+UNIT(of_who_has_ended_the_kernel_tells_no_region)
+{
+    char path[64];
+    struct region unused;
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)child);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    int r = maps_query(fd, (uintptr_t)&check_asked, &unused);
+    ck_assert(r == MAPS_GONE || r == MAPS_CANNOT);
+    close(fd);
 }
