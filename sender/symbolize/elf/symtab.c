@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <string.h>
 
 #include "proto/base/macros.h"
 
@@ -126,10 +127,50 @@ static void narrow(struct symtab_answer *answers, uint32_t n)
     }
 }
 
+/* Where symbols can still matter: between the edges found so far around each address, which soon are narrow.
+ * A bit for each 16 KiB, over and over: most symbols of a large table are in none that is set, and need no
+ * search. */
+#define NEAR_SHIFT 14
+#define NEAR_BITS  4096u
+struct near {
+    uint64_t bits[NEAR_BITS / 64];
+};
+
+static void near_set(struct near *near, uint64_t start, uint64_t end)
+{
+    uint64_t first = start >> NEAR_SHIFT, n = (end >> NEAR_SHIFT) - first + 1;
+    if (n >= NEAR_BITS) {
+        memset(near->bits, 0xff, sizeof near->bits);
+        return;
+    }
+    for (uint64_t at = first; at < first + n; at++)
+        near->bits[at % NEAR_BITS / 64] |= UINT64_C(1) << at % 64;
+}
+
+/* A symbol matters to the addresses on both sides of it, and to those in it. */
+static void near_settle(struct near *near, const struct symtab_answer *answers, uint32_t n)
+{
+    memset(near, 0, sizeof *near);
+    for (uint32_t i = 0; i < n; i++)
+        near_set(near, i > 0 ? max_of(answers[i].start, answers[i - 1].address) : answers[i].start,
+                 i + 1 < n ? min_of(answers[i].end, answers[i + 1].address) : answers[i].end);
+}
+
+static bool is_near(const struct near *near, const Elf64_Sym *symbol)
+{
+    uint64_t first = symbol->st_value >> NEAR_SHIFT,
+             last = (symbol->st_value + symbol->st_size) >> NEAR_SHIFT;
+    uint64_t bits =
+        near->bits[first % NEAR_BITS / 64] >> first % 64 | near->bits[last % NEAR_BITS / 64] >> last % 64;
+    return (bits & 1) | (symbol->st_size >> NEAR_SHIFT != 0);
+}
+
 int symtab_search(const struct source *s, const struct elf_section *symbols, const struct elf_section *names,
                   struct symtab_answer *answers, uint32_t n)
 {
     Elf64_Sym chunk[CHUNK];
+    struct near near;
+    bool is_settled = false;
     uint64_t n_symbols = min_of(symbols->size / sizeof *chunk, (uint64_t)SYMTAB_SYMBOLS_MAX);
     int r = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -140,9 +181,15 @@ int symtab_search(const struct source *s, const struct elf_section *symbols, con
             r = -EIO;
             break;
         }
-        for (uint32_t i = 0; i < count; i++)
-            if (is_code(&chunk[i]) && chunk[i].st_name < names->size)
-                take(s, &chunk[i], names->offset + chunk[i].st_name, answers, n);
+        if (!is_settled)
+            near_settle(&near, answers, n);
+        is_settled = true;
+        for (uint32_t i = 0; i < count; i++) {
+            if (!is_near(&near, &chunk[i]) || !is_code(&chunk[i]) || chunk[i].st_name >= names->size)
+                continue;
+            take(s, &chunk[i], names->offset + chunk[i].st_name, answers, n);
+            is_settled = false;
+        }
     }
     narrow(answers, n);
     return r;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "proto/base/macros.h"
 #include "sender/symbolize/elf/symtab.h"
 
 static const char names[] = "\0outer\0inner\0alias\0asm_a\0asm_b\0data";
@@ -170,4 +171,81 @@ UNIT(this_program_names_its_own_function)
     ck_assert_str_eq(name, "a_function_to_be_found");
     ck_assert_int_eq(a_function_to_be_found(1), 2);
     close(fd);
+}
+
+/* A table of many parts, in no order, over more memory than what is looked at closely is told apart in. Of
+ * seven functions one is longer than the others are apart, one is assembly. */
+#define MANY 3500u
+#define STEP 40000u
+
+static uint64_t many_start(uint32_t i)
+{
+    return 0x10000 + (uint64_t)i * STEP;
+}
+
+static uint64_t many_size(uint32_t i)
+{
+    return i % 7 == 3 ? 0 : i % 7 == 5 ? STEP - 1000 : 100 + i % 50;
+}
+
+static uint64_t many_end(uint32_t i)
+{
+    return many_size(i) ? many_start(i) + many_size(i) : many_start(i + 1);
+}
+
+UNIT(of_a_large_table_without_order_each_address_has_the_nearest_edges)
+{
+    static Elf64_Sym symbol[MANY];
+    static char text[MANY + 1];
+    static struct symtab_answer answer[90];
+    uint64_t address[90];
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint32_t type = many_size(i) ? STT_FUNC : STT_NOTYPE;
+        symbol[i * 1231u % MANY] = (Elf64_Sym)SYM(i + 1, many_start(i), many_size(i), STB_GLOBAL, type);
+    }
+    static uint8_t all[sizeof symbol + sizeof text];
+    memcpy(all, symbol, sizeof symbol);
+    struct source s = source_memory(bytes_of(all, sizeof all));
+    struct elf_section symbols = {.offset = 0, .size = sizeof symbol},
+                       strings = {.offset = sizeof symbol, .size = sizeof text};
+    static const uint32_t in_step[] = {50, STEP / 2, STEP - 500};
+    for (uint32_t n = 1; n <= 90; n += 89 / 2) {
+        uint32_t of[90];
+        for (uint32_t i = 0; i < n; i++) { /* inside, and in the gap behind */
+            of[i] = 11 + i * 37 + n;
+            address[i] = many_start(of[i]) + in_step[i % 3];
+        }
+        symtab_begin(answer, address, n);
+        ck_assert_int_eq(symtab_search(&s, &symbols, &strings, answer, n), 0);
+        for (uint32_t i = 0; i < n; i++) {
+            bool is_in = address[i] < many_end(of[i]);
+            ck_assert_uint_eq(answer[i].name_at, is_in ? sizeof symbol + of[i] + 1 : 0);
+            ck_assert_uint_eq(answer[i].start, is_in ? many_start(of[i]) : many_end(of[i]));
+            ck_assert_uint_eq(answer[i].end, is_in ? many_end(of[i]) : many_start(of[i] + 1));
+        }
+    }
+}
+
+UNIT(a_long_function_that_others_are_in_is_found_behind_them)
+{
+    static Elf64_Sym symbol[1200]; /* more than are read at a time */
+    static uint8_t all[sizeof symbol + 64];
+    const uint32_t last = ARRAY_LEN(symbol) - 1;
+    for (uint32_t i = 0; i < last; i++) /* elsewhere */
+        symbol[i] = (Elf64_Sym)SYM(ALIAS, 0x10000000 + 64 * i, 64, STB_LOCAL, STT_FUNC);
+    symbol[0] = (Elf64_Sym)SYM(INNER, 0x540000, 0x100, STB_LOCAL, STT_FUNC);
+    symbol[1] = (Elf64_Sym)SYM(INNER, 0x540200, 0x100, STB_LOCAL, STT_FUNC);
+    symbol[last] = (Elf64_Sym)SYM(OUTER, 0x500000, 0x80000, STB_LOCAL, STT_FUNC);
+    memcpy(all, symbol, sizeof symbol);
+    memcpy(all + sizeof symbol, names, sizeof names);
+    struct source s = source_memory(bytes_of(all, sizeof all));
+    struct elf_section symbols = {.offset = 0, .size = sizeof symbol},
+                       strings = {.offset = sizeof symbol, .size = 64};
+    struct symtab_answer answer;
+    uint64_t address = 0x540180;
+    symtab_begin(&answer, &address, 1);
+    ck_assert_int_eq(symtab_search(&s, &symbols, &strings, &answer, 1), 0);
+    ck_assert_uint_eq(answer.name_at, sizeof symbol + OUTER);
+    ck_assert_uint_eq(answer.start, 0x540100);
+    ck_assert_uint_eq(answer.end, 0x540200);
 }
