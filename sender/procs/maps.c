@@ -2,6 +2,7 @@
 #include "sender/procs/maps.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -161,6 +162,7 @@ struct procmap_query {
 };
 #define PROCMAP_QUERY            _IOWR('f', 17, struct procmap_query)
 #define PROCMAP_QUERY_EXECUTABLE 4u
+#define PROCMAP_QUERY_OR_NEXT    16u
 
 static int ask(int fd, struct procmap_query *q)
 {
@@ -174,6 +176,17 @@ static int ask(int fd, struct procmap_query *q)
     }
 }
 
+static struct region region_of(const struct procmap_query *q)
+{
+    return (struct region){.start = q->start,
+                           .end = q->end,
+                           .offset = q->offset,
+                           .inode = q->inode,
+                           .major = q->major,
+                           .minor = q->minor,
+                           .path = BYTES_LIT("")};
+}
+
 int maps_query(int fd, uint64_t address, struct region *ret)
 {
     char name[64]; /* of what is no file */
@@ -181,18 +194,40 @@ int maps_query(int fd, uint64_t address, struct region *ret)
     int r = ask(fd, &q);
     if (r != 0)
         return r;
-    *ret = (struct region){.start = q.start,
-                           .end = q.end,
-                           .offset = q.offset,
-                           .inode = q.inode,
-                           .major = q.major,
-                           .minor = q.minor,
-                           .path = BYTES_LIT("")};
+    *ret = region_of(&q);
     q.name_size = sizeof name;
     q.name = (uintptr_t)name;
     if (q.inode == 0 && ask(fd, &q) == 0 && q.name_size && strcmp(name, "[vdso]") == 0)
         ret->path = BYTES_LIT("[vdso]");
     return 0;
+}
+
+int maps_read_code(struct maps *m, int fd, uint32_t max)
+{
+    int r = 0;
+    uint64_t at = 0;
+    autofree char *name = malloc(PATH_MAX);
+    if (!name)
+        return -ENOMEM;
+    vec_clear(&m->regions);
+    m->context = 0;
+    arena_reset(&m->text, 4096);
+    while (r == 0 && m->regions.n < max) {
+        struct procmap_query q = {.size = sizeof q,
+                                  .flags = PROCMAP_QUERY_EXECUTABLE | PROCMAP_QUERY_OR_NEXT,
+                                  .address = at,
+                                  .name_size = PATH_MAX,
+                                  .name = (uintptr_t)name};
+        r = ask(fd, &q);
+        if (r != 0)
+            break;
+        struct region one = region_of(&q);
+        if (q.name_size)
+            one.path = bytes_str(name);
+        r = min_of(add(m, &one), 0);
+        at = q.end;
+    }
+    return r == MAPS_NONE ? 0 : r;
 }
 
 void maps_pack(struct maps *m)

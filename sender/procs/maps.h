@@ -41,8 +41,9 @@ struct maps {
  * over the limit, and skipped; -ENOMEM. */
 int maps_line(struct maps *m, struct bytes line);
 
-/* What is read of a process whose user has no allowance left: 600 lines or so. */
-#define MAPS_BYTES_FREE (64u << 10)
+/* What is read of a process whose user has no allowance left: 600 lines or so, or regions of code. */
+#define MAPS_BYTES_FREE   (64u << 10)
+#define MAPS_REGIONS_FREE 600u
 
 /* Reads a maps file from a descriptor, its first `max` bytes, in place of what *m holds. 0 or -errno. */
 int maps_read(struct maps *m, int fd, size_t max);
@@ -55,6 +56,10 @@ int maps_read(struct maps *m, int fd, size_t max);
 #define MAPS_GONE   2
 #define MAPS_CANNOT 3
 int maps_query(int fd, uint64_t address, struct region *ret);
+
+/* Asks likewise for all regions of code, `max` at most, in place of what *m holds; whether there is a context
+ * it does not say. Half to a fifth of what reading the text costs. 0; MAPS_GONE, MAPS_CANNOT; or -errno. */
+int maps_read_code(struct maps *m, int fd, uint32_t max);
 
 /* Moves all into one piece of memory of just the size: for maps that are kept. No line may be added behind
  * it; reading anew is fine. When memory is out it stays as it is. */

@@ -51,8 +51,9 @@ bool process_is_same(const struct procs *p, const struct process *process);
 /* Reads all that is known of a process at its first sample. */
 void process_load(struct procs *p, struct process *process, const char *comm, uint64_t now);
 
-/* Reads its mappings again; what was known stays if that fails. */
-void process_read_maps(struct procs *p, struct process *process, uint64_t now);
+/* Reads its mappings again; what was known stays if that fails. `for_code`: whether there is a process
+ * context among them does not matter now. */
+void process_read_maps(struct procs *p, struct process *process, bool for_code, uint64_t now);
 
 /* Looks whether a process context has appeared or changed. */
 void process_identify_again(struct procs *p, struct process *process, uint64_t now);

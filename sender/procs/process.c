@@ -112,7 +112,7 @@ static void read_linked(struct procs *p, struct process *process, uint64_t now)
     if (!facts_is_linker(process->path))
         return;
     if (process->maps_tried == 0)
-        process_read_maps(p, process, now);
+        process_read_maps(p, process, false, now);
     struct bytes program = facts_linked_program(process_file(p, process->pid, "cmdline", text, sizeof text));
     struct bytes name = bytes_after_last(program, '/');
     for (uint32_t i = 0; name.n && i < process->maps.regions.n; i++) {
@@ -124,11 +124,12 @@ static void read_linked(struct procs *p, struct process *process, uint64_t now)
     }
 }
 
-/* Of where regions are, and of which file; 64 bits are enough to see a change. */
+/* Of where regions are, and of which file; 64 bits are enough to see a change. The kernel's own page is told
+ * of in the text alone. */
 static uint64_t digest(const struct maps *m)
 {
-    uint64_t h = m->regions.n;
-    for (uint32_t i = 0; i < m->regions.n; i++) {
+    uint64_t h = 0;
+    for (uint32_t i = 0; i < m->regions.n && m->regions.p[i].start >> 63 == 0; i++) {
         const struct region *r = &m->regions.p[i];
         const uint64_t words[] = {r->start, r->end, r->offset, r->inode, (uint64_t)r->major << 32 | r->minor};
         h = hash_bytes(bytes_of((const uint8_t *)words, sizeof words), h);
@@ -136,13 +137,27 @@ static uint64_t digest(const struct maps *m)
     return h;
 }
 
+/* Asks for the regions of code alone where the kernel can tell those (`for_code`), else reads all. What is
+ * known of a context stays in the former case. 0 or -errno. */
+static int read_maps(struct process *process, int fd, bool is_spent, bool for_code, struct maps *ret)
+{
+    int r = MAPS_CANNOT;
+    if (for_code)
+        r = maps_read_code(ret, fd, is_spent ? MAPS_REGIONS_FREE : MAPS_REGIONS_MAX);
+    if (r != MAPS_CANNOT) {
+        ret->context = process->maps.context;
+        return r == MAPS_GONE ? -ESRCH : r;
+    }
+    process->changes_read = process->changes_told;
+    return maps_read(ret, fd, is_spent ? MAPS_BYTES_FREE : MAPS_BYTES_MAX);
+}
+
 /* The kernel writes a line of maps in 0.5 to 1 µs, and a process may have 65,530: its effective user pays,
  * but for the beginning, which is all there is to most. */
-void process_read_maps(struct procs *p, struct process *process, uint64_t now)
+void process_read_maps(struct procs *p, struct process *process, bool for_code, uint64_t now)
 {
     struct stat st;
     process->maps_tried = now;
-    process->changes_read = process->changes_told;
     autoclose int fd = open_in(p, process->pid, "maps", 0);
     if (fd < 0 || fstat(fd, &st) < 0)
         return;
@@ -152,7 +167,7 @@ void process_read_maps(struct procs *p, struct process *process, uint64_t now)
         return;
     struct maps fresh = {0};
     uint64_t begun = clock_thread();
-    int r = maps_read(&fresh, fd, is_spent ? MAPS_BYTES_FREE : MAPS_BYTES_MAX);
+    int r = read_maps(process, fd, is_spent, for_code, &fresh);
     allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
     /* An empty list is what a process in exit shows: what was known is worth more. */
     if (r < 0 || fresh.regions.n == 0) {
@@ -264,7 +279,7 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
         return;
     bool is_same = process->changes_read && process->changes_read == process->changes_told;
     if (process->maps_tried == 0 || !is_same)
-        process_read_maps(p, process, now);
+        process_read_maps(p, process, false, now);
     uint64_t begun = clock_thread();
     struct identity unused = {0};
     uint64_t published = read_context(p, process, &unused);
@@ -291,7 +306,8 @@ void process_load(struct procs *p, struct process *process, const char *comm, ui
     if (!process->is_gone && !process->is_kernel) {
         uint8_t text[PROCS_TEXT_MAX], cgroup_text[PROCS_TEXT_MAX];
         if (!is_young(p, process))
-            process_read_maps(p, process, now); /* first: it is what a process about to end loses first */
+            process_read_maps(p, process, false,
+                              now); /* first: it is what a process about to end loses first */
         read_exe(p, process);
         read_linked(p, process, now);
         struct bytes cgroup = process_file(p, process->pid, "cgroup", cgroup_text, sizeof cgroup_text);

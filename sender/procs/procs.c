@@ -252,7 +252,7 @@ void procs_follow(struct procs *p, struct process *process, uint32_t changes, bo
     if (is_first || !process_is_same(p, process))
         return;
     uint64_t before = process->maps_digest;
-    process_read_maps(p, process, now);
+    process_read_maps(p, process, true, now);
     process->maps_in =
         process->maps_digest != before
             ? PROCS_REFRESH_NS
@@ -269,7 +269,7 @@ struct region *procs_region(struct procs *p, struct process *process, uint64_t a
         return NULL;
     process->maps_tried = now;
     if (process_is_same(p, process))
-        process_read_maps(p, process, now);
+        process_read_maps(p, process, true, now);
     return maps_find(&process->maps, address);
 }
 

@@ -190,6 +190,31 @@ UNIT(the_kernel_is_asked_for_one_region_of_code)
     maps_release(&m);
 }
 
+UNIT(the_kernel_tells_of_all_code_what_the_text_says)
+{
+    struct maps text = {0}, told = {0};
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), other = text_fd("x", 1);
+    ck_assert_int_eq(maps_read_code(&told, other, 1), MAPS_CANNOT);
+    close(other);
+    int r = maps_read_code(&told, fd, MAPS_REGIONS_MAX);
+    ck_assert_int_eq(maps_read(&text, fd, MAPS_BYTES_MAX), 0);
+    uint32_t n = text.regions.n - bytes_is(vec_last(&text.regions)->path, "[vsyscall]");
+    ck_assert(r == MAPS_CANNOT || (r == 0 && told.regions.n == n));
+    for (uint32_t i = 0; i < told.regions.n; i++) {
+        const struct region *a = &told.regions.p[i], *b = &text.regions.p[i];
+        ck_assert(a->start == b->start && a->end == b->end && a->offset == b->offset);
+        ck_assert(a->inode == b->inode && a->major == b->major && a->minor == b->minor);
+        ck_assert(bytes_eq(a->path, b->path));
+    }
+    if (r == 0) {
+        ck_assert_int_eq(maps_read_code(&told, fd, 2), 0);
+        ck_assert_uint_eq(told.regions.n, 2);
+    }
+    close(fd);
+    maps_release(&text);
+    maps_release(&told);
+}
+
 UNIT(of_who_has_ended_the_kernel_tells_no_region)
 {
     char path[64];
