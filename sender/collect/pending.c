@@ -66,26 +66,39 @@ void pending_add(struct pending *p, const struct sample_head *head, const uint64
     p->bytes += size;
 }
 
-static struct pending_value *place_of(const struct pending *p, uint64_t ticket)
+/* A value may be in one of so many places, and drives out the oldest in them: a single one would be another
+ * ticket's too soon, though those that are waited for are few. */
+#define WAYS 4u
+
+static struct pending_value *places_of(const struct pending *p, uint64_t ticket)
 {
-    return &p->value[hash_mix(ticket, 0) % PENDING_VALUES];
+    return &p->value[hash_mix(ticket, 0) % (PENDING_VALUES / WAYS) * WAYS];
 }
 
 void pending_value(struct pending *p, const struct sample_head *head)
 {
     if (!p->value)
         p->value = calloc(PENDING_VALUES, sizeof *p->value);
-    if (p->value)
-        *place_of(p, head->ticket) = (struct pending_value){head->ticket, head->value, head->time};
+    if (!p->value)
+        return;
+    struct pending_value *way = places_of(p, head->ticket), *to = way;
+    for (uint32_t i = 1; i < WAYS; i++)
+        if (way[i].ticket == head->ticket || (to->ticket != head->ticket && way[i].time < to->time))
+            to = &way[i];
+    *to = (struct pending_value){head->ticket, head->value, head->time};
 }
 
 bool pending_take_value(struct pending *p, uint64_t ticket, struct pending_value *ret)
 {
-    if (!p->value || place_of(p, ticket)->ticket != ticket)
-        return false;
-    *ret = *place_of(p, ticket);
-    place_of(p, ticket)->ticket = 0;
-    return true;
+    struct pending_value *way = p->value ? places_of(p, ticket) : NULL;
+    for (uint32_t i = 0; way && i < WAYS; i++) {
+        if (way[i].ticket != ticket)
+            continue;
+        *ret = way[i];
+        way[i] = (struct pending_value){0};
+        return true;
+    }
+    return false;
 }
 
 void pending_release(struct pending *p)

@@ -67,3 +67,38 @@ UNIT(a_ticket_given_again_replaces)
     free(s);
     pending_release(&p);
 }
+
+static void tell(struct pending *p, uint64_t ticket)
+{
+    struct sample_head head = {.kind = SAMPLE_VALUE, .ticket = ticket, .value = 3 * ticket, .time = ticket};
+    pending_value(p, &head);
+}
+
+UNIT(values_of_eight_stacks_under_way_are_all_kept)
+{
+    struct pending p = {0};
+    struct pending_value value;
+    ck_assert(!pending_take_value(&p, 1, &value));
+    for (uint64_t first = 1; first < 20000; first += 8) {
+        for (uint64_t i = first; i < first + 8; i++)
+            tell(&p, i);
+        for (uint64_t i = first; i < first + 8; i++) {
+            ck_assert(pending_take_value(&p, i, &value));
+            ck_assert_uint_eq(value.value, 3 * i);
+            ck_assert(!pending_take_value(&p, i, &value)); /* once */
+        }
+    }
+    pending_release(&p);
+}
+
+UNIT(of_values_that_nobody_takes_the_oldest_go)
+{
+    struct pending p = {0};
+    struct pending_value value;
+    for (uint64_t i = 1; i <= 20 * PENDING_VALUES; i++)
+        tell(&p, i);
+    for (uint64_t i = 20 * PENDING_VALUES - 7; i <= 20 * PENDING_VALUES; i++)
+        ck_assert(pending_take_value(&p, i, &value));
+    ck_assert(!pending_take_value(&p, 1, &value));
+    pending_release(&p);
+}
