@@ -242,13 +242,17 @@ static void delete_file(struct look_shelf *s, uint32_t i)
     s->files.n--;
 }
 
+/* Those of a time when the clock was wrong may stand anywhere. */
 void look_shelf_trim(struct look_shelf *s, uint32_t oldest)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < s->files.n; i++)
-        bytes += s->files.p[i].bytes;
-    while (s->files.n > 0 && s->files.p[0].id != s->growing_id &&
-           (bytes > s->bytes_max || s->files.p[0].newest < oldest)) {
+    for (uint32_t i = s->files.n; i-- > 0;) {
+        if (s->files.p[i].id != s->growing_id && s->files.p[i].newest < oldest)
+            delete_file(s, i);
+        else
+            bytes += s->files.p[i].bytes;
+    }
+    while (s->files.n > 0 && s->files.p[0].id != s->growing_id && bytes > s->bytes_max) {
         bytes -= s->files.p[0].bytes;
         delete_file(s, 0);
     }

@@ -75,13 +75,19 @@ struct look_store *look_store_free(struct look_store *s)
 
 /* ---- epochs -------------------------------------------------------------------------------- */
 
-static void drop_oldest(struct look_store *s)
+/* Not the newest, unless there is no other. */
+static void drop(struct look_store *s, uint32_t i)
 {
     if (s->n_epochs == 1)
-        end_epoch(s, s->epochs[0]);
-    look_epoch_free(s->epochs[0]);
+        end_epoch(s, s->epochs[i]);
+    look_epoch_free(s->epochs[i]);
     s->n_epochs--;
-    memmove(s->epochs, s->epochs + 1, s->n_epochs * sizeof *s->epochs);
+    memmove(s->epochs + i, s->epochs + i + 1, (s->n_epochs - i) * sizeof *s->epochs);
+}
+
+static void drop_oldest(struct look_store *s)
+{
+    drop(s, 0);
 }
 
 static struct look_epoch *newest(struct look_store *s)
@@ -114,13 +120,19 @@ static uint64_t epoch_age_max(const struct look_store *s)
     return min_of(EPOCH_NS_MAX, s->options.retention_ns / EPOCH_RETENTION);
 }
 
+/* One that began in what is the future now is of another time, too. */
+static bool is_of_another_time(const struct look_store *s, const struct look_epoch *e, uint64_t now_ns)
+{
+    return max_of(now_ns, e->began_ns) - min_of(now_ns, e->began_ns) > epoch_age_max(s);
+}
+
 static int make_room(struct look_store *s, uint64_t now_ns)
 {
     while (s->n_epochs > 1 && s->budget.used > ALL_SHARE(s->options.memory))
         drop_oldest(s);
     const struct look_epoch *e = newest(s);
-    const bool is_over = e && (e->budget.used > EPOCH_SHARE(s->options.memory) ||
-                               (now_ns > e->began_ns && now_ns - e->began_ns > epoch_age_max(s)));
+    const bool is_over =
+        e && (e->budget.used > EPOCH_SHARE(s->options.memory) || is_of_another_time(s, e, now_ns));
     return e && !is_over ? 0 : begin_epoch(s, now_ns);
 }
 
@@ -297,13 +309,17 @@ void look_store_tick(struct look_store *s, uint64_t now_ns, uint64_t monotonic_n
         s->has_missed = false;
         s->anew_ns = monotonic_ns;
     }
+    const bool is_set_back = now_ns + LOOK_SLICE_NS < s->now_ns; /* then nothing open waits for its end */
+    s->now_ns = now_ns;
     for (uint32_t i = 0; i < s->n_epochs; i++)
-        look_epoch_seal(s->epochs[i], is_over, now_ns); /* what there is no memory for waits */
+        look_epoch_seal(s->epochs[i], is_set_back ? always : is_over, now_ns); /* without memory it waits */
     if (s->shelf && s->n_epochs > 0)
         look_shelf_write(s->shelf, newest(s));
     const uint64_t oldest = now_ns > s->options.retention_ns ? now_ns - s->options.retention_ns : 0;
-    while (s->n_epochs > 0 && (uint64_t)s->epochs[0]->newest * LOOK_SLICE_NS + LOOK_SLICE_NS < oldest)
-        drop_oldest(s);
+    for (uint32_t i = s->n_epochs; i-- > 0;)
+        if ((i + 1 < s->n_epochs || s->n_epochs == 1) &&
+            (uint64_t)s->epochs[i]->newest * LOOK_SLICE_NS + LOOK_SLICE_NS < oldest)
+            drop(s, i);
     if (s->shelf)
         look_shelf_trim(s->shelf, (uint32_t)(oldest / LOOK_SLICE_NS));
 }

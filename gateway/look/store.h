@@ -50,7 +50,7 @@ struct look_store {
     uint32_t n_epochs;
     struct look_shelf *shelf;    /* NULL: in memory only */
     uint64_t demand[LOOK_RATES]; /* since the last tick */
-    uint64_t ticked_ns;          /* monotonic */
+    uint64_t ticked_ns, now_ns;  /* of the last tick: monotonic, Unix */
     uint64_t anew_ns;            /* when all were last asked to tell anew, monotonic */
     bool has_missed;             /* a stack that was told when there was no room for it came again */
     struct look_counts counts;

@@ -293,6 +293,35 @@ UNIT(files_are_bounded)
     leave();
 }
 
+/* What is open when the clock is set back is sealed, and what was of the future keeps nothing that is too
+ * old. */
+UNIT(a_clock_that_jumps_keeps_nothing_waiting)
+{
+    const uint64_t year_ns = 365 * 24 * 3600ull * NSEC_PER_SEC;
+    unit_new_folder(folder);
+    take("connector/ebpf-go-0003.pb");
+    open_store(1u << 30);
+    push();
+    now += year_ns;
+    push();
+    now -= year_ns;
+    push();
+    for (uint32_t i = 0; i < store->n_epochs; i++)
+        for (uint32_t k = 0; k < store->epochs[i]->open.n; k++)
+            if (store->epochs[i]->open.p[k].level == LOOK_FINE)
+                ck_assert_uint_le(store->epochs[i]->open.p[k].at, now / LOOK_SLICE_NS);
+    for (int i = 0; i < 20; i++, now += 600ull * NSEC_PER_SEC)
+        push();
+    const uint64_t oldest = (now - retention_ns - 1200ull * NSEC_PER_SEC) / LOOK_SLICE_NS;
+    ck_assert_uint_gt(look_shelf_n(store->shelf), 2);
+    for (uint32_t i = 0; i < look_shelf_n(store->shelf); i++)
+        ck_assert_uint_ge(look_shelf_at(store->shelf, i)->newest, oldest);
+    for (uint32_t i = 0; i < store->n_epochs; i++)
+        ck_assert_uint_ge(store->epochs[i]->newest, oldest);
+    close_store();
+    leave();
+}
+
 /* Of six files of the same, however much of them is gathered at once, and whatever of it is shown. */
 UNIT(files_are_one_tree)
 {
