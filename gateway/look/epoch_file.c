@@ -145,7 +145,6 @@ static int number_of(struct look_file *f, const char *sql, int64_t *ret)
     return r;
 }
 
-/* What is of another program, or of a newer version of this one, is as good as damaged. */
 static int check_format(struct look_file *f)
 {
     int64_t format, version, n;
@@ -159,7 +158,7 @@ static int check_format(struct look_file *f)
              LOOK_FILE_VERSION);
     if (format == 0 && n == 0)
         return result(f, sqlite3_exec(f->db, sql, NULL, NULL, NULL));
-    return format == LOOK_FILE_FORMAT && version == LOOK_FILE_VERSION ? 0 : LOOK_FILE_DAMAGED;
+    return format == LOOK_FILE_FORMAT && version == LOOK_FILE_VERSION ? 0 : LOOK_FILE_FOREIGN;
 }
 
 int look_file_open(struct look_file **ret, const char *path)

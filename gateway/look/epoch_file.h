@@ -24,9 +24,10 @@ struct look_file;
 /* Conditions. */
 enum {
     LOOK_FILE_DAMAGED = 4, /* it cannot be read on */
+    LOOK_FILE_FOREIGN,     /* it is another program's, or another version's */
 };
 
-/* Opens or makes it. 0, LOOK_FILE_DAMAGED or -errno. */
+/* Opens or makes it. 0, LOOK_FILE_DAMAGED, LOOK_FILE_FOREIGN or -errno. */
 int look_file_open(struct look_file **ret, const char *path);
 struct look_file *look_file_close(struct look_file *f);
 

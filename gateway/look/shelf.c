@@ -17,6 +17,10 @@
 #define NAME      "epoch-%" PRIu64 ".sqlite"
 #define PATH_ROOM 4096u
 
+/* Of those that cannot be read: behind the name, milliseconds; and how many stay. */
+#define ASIDE     ".damaged-%" PRIu64
+#define ASIDE_MAX 4u
+
 /* Between two tries to write where that failed. */
 #define RETRY_NS (5 * (uint64_t)NSEC_PER_SEC)
 
@@ -45,20 +49,46 @@ static uint64_t bytes_of_file(const struct look_shelf *s, uint64_t id)
     return bytes + (stat(log, &st) == 0 ? (uint64_t)st.st_size : 0);
 }
 
-/* Another name for people to look at, and for nobody to open. */
-static void set_aside(const struct look_shelf *s, uint64_t id)
+/* So many of those that were set aside stay, the last ones. */
+static void bound_aside(const struct look_shelf *s)
 {
+    for (uint32_t n = ASIDE_MAX + 1; n > ASIDE_MAX;) {
+        char path[PATH_ROOM];
+        uint64_t first = UINT64_MAX, id, at;
+        DIR *folder = opendir(s->folder);
+        n = 0;
+        for (struct dirent *entry; folder && (entry = readdir(folder));) {
+            if (sscanf(entry->d_name, NAME ASIDE, &id, &at) != 2)
+                continue;
+            if (at < first)
+                snprintf(path, sizeof path, "%s/%s", s->folder, entry->d_name);
+            first = min_of(first, at);
+            n++;
+        }
+        if (folder)
+            closedir(folder);
+        if (n > ASIDE_MAX && unlink(path) < 0)
+            return;
+    }
+}
+
+/* Another name for people to look at, and for nobody to open. */
+static void set_aside(const struct look_shelf *s, uint64_t id, int why)
+{
+    const char *what = why == LOOK_FILE_FOREIGN ? "of another version" : "damaged";
     char path[PATH_ROOM], name[PATH_ROOM + 64], log[PATH_ROOM + 8];
     path_of(s, id, path);
-    snprintf(name, sizeof name, "%s.damaged-%" PRIu64, path, clock_realtime() / NSEC_PER_MSEC);
+    snprintf(name, sizeof name, "%s" ASIDE, path, clock_realtime() / NSEC_PER_MSEC);
     snprintf(log, sizeof log, "%s-wal", path);
     if (rename(path, name) < 0)
-        log_error("look: a damaged file cannot be set aside file=%s error=\"%s\"", path, strerror(errno));
+        log_error("look: a file is %s and cannot be set aside file=%s error=\"%s\"", what, path,
+                  strerror(errno));
     else
-        log_error("look: a file is damaged and set aside file=%s as=%s", path, name);
+        log_error("look: a file is %s and set aside file=%s as=%s", what, path, name);
     unlink(log);
     snprintf(log, sizeof log, "%s-shm", path);
     unlink(log);
+    bound_aside(s);
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -80,8 +110,8 @@ static int take_file(struct look_shelf *s, uint64_t id)
     if (r == 0)
         r = look_file_span(file, &shelved.oldest, &shelved.newest);
     look_file_close(file);
-    if (r == LOOK_FILE_DAMAGED) {
-        set_aside(s, id);
+    if (r > 0) {
+        set_aside(s, id, r);
         return 0;
     }
     if (r < 0) {
@@ -205,9 +235,9 @@ void look_shelf_write(struct look_shelf *s, struct look_epoch *e)
         return;
     }
     s->try_ns = now + RETRY_NS;
-    if (r == LOOK_FILE_DAMAGED && s->growing) { /* it goes on in another one, from the beginning */
+    if (r > 0 && s->growing) { /* it goes on in another one, from the beginning */
         look_file_close(take_ptr(s->growing));
-        set_aside(s, s->growing_id);
+        set_aside(s, s->growing_id, r);
         s->files.n--;
         e->id = s->growing_id = 0;
     } else {
@@ -287,8 +317,8 @@ int look_shelf_read(struct look_shelf *s, uint32_t i, enum look_level level, uin
     if (bad > 0)
         log_limited(LOG_LEVEL_ERROR, "look: parts of a file are damaged and left out file=%s parts=%u", path,
                     bad);
-    if (r == LOOK_FILE_DAMAGED && !is_growing) {
-        set_aside(s, id);
+    if (r > 0 && !is_growing) {
+        set_aside(s, id, r);
         memmove(&s->files.p[i], &s->files.p[i + 1], (s->files.n - i - 1) * sizeof *s->files.p);
         s->files.n--;
         return 0;

@@ -18,7 +18,7 @@ struct look_shelved {
 };
 
 /* The folder is made if it is not there, and is this process's alone as long as it is open. A file that is
- * damaged gets another name, which the log has. 0, or negative with *e. */
+ * damaged gets another name, which the log has; the last four of those stay. 0, or negative with *e. */
 int look_shelf_open(struct look_shelf **ret, const char *folder, uint64_t bytes_max, struct error *e);
 struct look_shelf *look_shelf_close(struct look_shelf *s);
 

@@ -270,6 +270,25 @@ UNIT(damage_is_left_out)
     leave();
 }
 
+/* The last few of them are for people to look at. */
+UNIT(files_set_aside_are_bounded)
+{
+    char path[2 * UNIT_PATH_MAX];
+    unit_new_folder(folder);
+    for (int i = 0; i < 9; i++) {
+        snprintf(path, sizeof path, "%s/epoch-%d.sqlite", folder, i + 1);
+        const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        ck_assert(fd >= 0 && write(fd, path, sizeof path) == sizeof path);
+        close(fd);
+    }
+    open_store(1u << 30);
+    close_store();
+    uint32_t n = 0;
+    for (; find_file("damaged", path); n++)
+        ck_assert_int_eq(unlink(path), 0);
+    ck_assert_uint_eq(n, 4);
+}
+
 UNIT(files_are_bounded)
 {
     uint64_t most = 0;
