@@ -41,10 +41,7 @@
 /* Taken between two looks: 2 Mbit/s. */
 #define LOOK_BYTES ((uint64_t)64 << 10)
 
-/* Fast rather than small: the text is made again every few seconds and goes a short way. */
-#define GZIP_LEVEL 1
-
-/* What one takes beside its page: a piece, its packed form, zlib's window. */
+/* What one takes beside its page: a piece, its packed form, the packer's window. */
 #define SCRAPE_BYTES ((256u << 10) + GZIP_STREAM_BYTES)
 
 /* Written to the session at a time: smaller than what it keeps for a peer, so that it is never quite empty.
@@ -336,7 +333,7 @@ static bool start(struct scrape *s)
     struct scrapes *all = s->all;
     if (!budget_charge(all->source.budget, SCRAPE_BYTES))
         return false;
-    if (s->wants_gzip && !(s->gzip = gzip_stream_new(GZIP_LEVEL))) {
+    if (s->wants_gzip && !(s->gzip = gzip_stream_new())) {
         budget_refund(all->source.budget, SCRAPE_BYTES);
         return false;
     }

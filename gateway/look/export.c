@@ -9,8 +9,6 @@
 #include "proto/coding/gzip_stream.h"
 #include "proto/pprof/write.h"
 
-#define GZIP_LEVEL 1
-
 /* The frames of a node, outermost first: their numbers. */
 static uint32_t path_of(const struct look_dict *d, uint32_t node, uint32_t ret[LOOK_STACK_MAX])
 {
@@ -157,7 +155,7 @@ int look_write_pprof(const struct look_asked *asked, struct buffer *out)
     struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
     struct buffer plain = BUFFER_INIT(LOOK_ANSWER_MAX);
-    struct gzip_stream *gzip = gzip_stream_new(GZIP_LEVEL);
+    struct gzip_stream *gzip = gzip_stream_new();
     int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found);
     r = r != 0 ? r : gzip ? look_write_profile(asked, &tree, &found[0], &plain) : -ENOMEM;
     if (r == 0)

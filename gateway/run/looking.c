@@ -40,8 +40,7 @@
 #define CALL_BYTES  ((size_t)64 << 10)
 #define CALLS_BYTES ((size_t)4 << 20)
 
-#define GZIP_LEVEL 1
-#define GZIP_MIN   1024u
+#define GZIP_MIN 1024u
 
 struct looking {
     struct io_loop *loop;
@@ -150,7 +149,7 @@ struct call {
 static void pack(struct look_answer *a)
 {
     struct buffer packed = BUFFER_INIT(LOOK_ANSWER_MAX);
-    struct gzip_stream *gzip = gzip_stream_new(GZIP_LEVEL);
+    struct gzip_stream *gzip = gzip_stream_new();
     if (gzip && gzip_stream_add(gzip, buffer_bytes(&a->body), true, &packed) == 0) {
         buffer_release(&a->body);
         a->body = packed;

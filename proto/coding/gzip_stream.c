@@ -2,51 +2,55 @@
 #include "proto/coding/gzip_stream.h"
 
 #include <errno.h>
+#include <isa-l/igzip_lib.h>
 #include <stdlib.h>
-#include <zlib.h>
 
-#define GZIP_WINDOW (15 + 16) /* the largest; + 16: gzip's head and tail (zlib.h, deflateInit2) */
-#define MEM_LEVEL   8
-#define ROOM        ((size_t)4 << 10)
+/* Its level 1 is as quick and packs less, 3 takes twice as long for 2 %. */
+#define LEVEL 2
+#define ROOM  ((size_t)4 << 10)
 
 struct gzip_stream {
-    z_stream z;
+    struct isal_zstream z;
+    uint8_t tables[ISAL_DEF_LVL2_DEFAULT];
 };
 
-struct gzip_stream *gzip_stream_new(int level)
+_Static_assert(sizeof(struct gzip_stream) <= GZIP_STREAM_BYTES, "what one takes is charged");
+
+struct gzip_stream *gzip_stream_new(void)
 {
     struct gzip_stream *g = calloc(1, sizeof *g);
-    if (g && deflateInit2(&g->z, level, Z_DEFLATED, GZIP_WINDOW, MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
-        free(g);
+    if (!g)
         return NULL;
-    }
+    isal_deflate_init(&g->z);
+    g->z.gzip_flag = IGZIP_GZIP;
+    g->z.level = LEVEL;
+    g->z.level_buf = g->tables;
+    g->z.level_buf_size = sizeof g->tables;
     return g;
 }
 
 struct gzip_stream *gzip_stream_free(struct gzip_stream *g)
 {
-    if (!g)
-        return NULL;
-    deflateEnd(&g->z);
     free(g);
     return NULL;
 }
 
 int gzip_stream_add(struct gzip_stream *g, struct bytes in, bool is_last, struct buffer *out)
 {
-    int r, state;
     if (in.n > UINT32_MAX)
         return -ENOBUFS;
-    g->z.next_in = (uint8_t *)in.p; /* zlib does not write there */
-    g->z.avail_in = (uInt)in.n;
+    g->z.next_in = (uint8_t *)in.p; /* igzip does not write there */
+    g->z.avail_in = (uint32_t)in.n;
+    g->z.end_of_stream = is_last;
     do {
-        r = buffer_reserve(out, ROOM);
+        int r = buffer_reserve(out, ROOM);
         if (r < 0)
             return r;
         g->z.next_out = out->p + out->n;
         g->z.avail_out = ROOM;
-        state = deflate(&g->z, is_last ? Z_FINISH : Z_NO_FLUSH);
+        if (isal_deflate(&g->z) != COMP_OK) /* what it is told is always right */
+            return -ENOMEM;
         out->n += ROOM - g->z.avail_out;
-    } while (g->z.avail_out == 0 || (is_last && state == Z_OK));
+    } while (g->z.avail_out == 0 || (is_last && g->z.internal_state.state != ZSTATE_END));
     return 0;
 }

@@ -2,8 +2,8 @@
 /*
  * A gzip member (RFC 1952) written piece by piece, for what is too large to be in memory whole. One thread.
  *
- * zlib, because libdeflate has no streams; what is there as a whole is coding_encode's, which is three times
- * as fast.
+ * igzip, because libdeflate has no streams. It is twice as fast as that at its level 1, and makes what Go's
+ * runtime does of a profile: some 10 % more than coding_encode's level 4.
  */
 #ifndef PROTO_CODING_GZIP_STREAM_H
 #define PROTO_CODING_GZIP_STREAM_H
@@ -15,11 +15,11 @@
 
 struct gzip_stream;
 
-/* What one takes: a window and hash tables of zlib's. */
-#define GZIP_STREAM_BYTES (270u << 10)
+/* What one takes: a window and tables. */
+#define GZIP_STREAM_BYTES (410u << 10)
 
-/* level: 1 … 9. NULL: no memory. */
-struct gzip_stream *gzip_stream_new(int level);
+/* NULL: no memory. */
+struct gzip_stream *gzip_stream_new(void);
 struct gzip_stream *gzip_stream_free(struct gzip_stream *g);
 
 /* Appends what there is of the stream with `in` added, all of it with `is_last`; then nothing may follow. 0,

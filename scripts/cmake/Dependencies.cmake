@@ -3,7 +3,7 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 foreach(pair
         "uv;libuv" "nghttp2;libnghttp2" "ssl;openssl" "protobufc;libprotobuf-c" "jsonc;json-c"
-        "yaml;yaml-0.1" "pcre2;libpcre2-8" "zlib;zlib" "deflate;libdeflate" "zstd;libzstd" "lz4;liblz4" "snappy;snappy" "sqlite;sqlite3" "rdkafka;rdkafka" "check;check")
+        "yaml;yaml-0.1" "pcre2;libpcre2-8" "zlib;zlib" "deflate;libdeflate" "isal;libisal" "zstd;libzstd" "lz4;liblz4" "snappy;snappy" "sqlite;sqlite3" "rdkafka;rdkafka" "check;check")
     list(GET pair 0 short)
     list(GET pair 1 package)
     pkg_check_modules(${short} REQUIRED IMPORTED_TARGET ${package})

@@ -13,7 +13,7 @@ UNIT(pieces_of_any_size_are_one_member)
     for (uint32_t i = 0; i < 60000; i++)
         buffer_printf(&plain, "metric_%u{job=\"%x\"} %u\n", i % 50, i * 2654435761u, i);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        struct gzip_stream *g = unit_made(gzip_stream_new(3));
+        struct gzip_stream *g = unit_made(gzip_stream_new());
         struct buffer packed = BUFFER_INIT(0), again = BUFFER_INIT(0);
         size_t step = sizes[s] ? sizes[s] : plain.n, n = sizes[s] == 1 ? 5000 : plain.n;
         for (size_t at = 0; at < n; at += step) {
@@ -34,13 +34,13 @@ UNIT(pieces_of_any_size_are_one_member)
 
 UNIT(an_empty_stream_is_a_member_and_a_full_buffer_is_said)
 {
-    struct gzip_stream *g = unit_made(gzip_stream_new(3));
+    struct gzip_stream *g = unit_made(gzip_stream_new());
     struct buffer packed = BUFFER_INIT(0);
     ck_assert_int_eq(gzip_stream_add(g, (struct bytes){0}, true, &packed), 0);
     ck_assert_uint_eq(packed.n, 20); /* RFC 1952: head of 10, an empty block of 2, tail of 8 */
     gzip_stream_free(g);
     buffer_release(&packed);
-    g = unit_made(gzip_stream_new(3));
+    g = unit_made(gzip_stream_new());
     packed.max = 100;
     ck_assert_int_eq(gzip_stream_add(g, BYTES_LIT("text"), true, &packed), -ENOBUFS);
     gzip_stream_free(g);
