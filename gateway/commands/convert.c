@@ -86,8 +86,9 @@ struct converting {
     struct intern
         *written; /* `out` is a folder, and these files in it are ours: two inputs may have one name */
     FILE *file;   /* what comes in pieces goes there; NULL: nothing came yet */
-    char path[NAME_MAX_BYTES]; /* its name, but of standard output */
-    struct stat was;           /* it, when it was opened */
+    char path[NAME_MAX_BYTES];  /* its name, but of standard output */
+    struct stat was;            /* it, when it was opened */
+    enum convert_format pieces; /* of what */
     uint32_t n_requests;
     struct profiles view;
     struct arena scratch;
@@ -167,7 +168,7 @@ static void take_back(const struct converting *c)
 static int put_piece(void *context, struct bytes piece)
 {
     struct converting *c = context;
-    int r = c->file ? 0 : open_out(c, CONVERT_OTLP);
+    int r = c->file ? 0 : open_out(c, c->pieces);
     if (r < 0 || fwrite(piece.p, 1, piece.n, c->file) == piece.n)
         return r;
     return error_set(c->e, -EIO, "cannot write %s: %s", c->out, strerror(errno));
@@ -192,9 +193,11 @@ static int put(struct converting *c, enum convert_format to, struct bytes body)
     return close_out(c, r < 0 ? r : put_piece(c, body));
 }
 
+#define GZIP_LEVEL 4
+
 static int put_gzip(struct converting *c, enum convert_format to, struct bytes body)
 {
-    struct coding_encoder *encoder = coding_encoder_new(CODING_GZIP, CONVERT_GZIP_LEVEL);
+    struct coding_encoder *encoder = coding_encoder_new(CODING_GZIP, GZIP_LEVEL);
     struct buffer packed = BUFFER_INIT(OUT_MAX);
     int r = encoder ? coding_encode(encoder, body, &packed) : -ENOMEM;
     r = r < 0 ? error_set(c->e, r, "out of memory") : put(c, to, buffer_bytes(&packed));
@@ -205,7 +208,25 @@ static int put_gzip(struct converting *c, enum convert_format to, struct bytes b
 
 static int put_request(struct converting *c, enum convert_format to, struct bytes body)
 {
-    return convert_is_pprof(to) || ends_with(c->out, ".gz") ? put_gzip(c, to, body) : put(c, to, body);
+    return ends_with(c->out, ".gz") ? put_gzip(c, to, body) : put(c, to, body);
+}
+
+/* How it went that a request was written, in words. */
+static int explain(const struct converting *c, const char *place, enum convert_format to, int r)
+{
+    if (r == TO_PPROF_TYPES && convert_is_pprof(to))
+        return error_set(c->e, -EINVAL, "%s: more than %u kinds of profiles", place, PPROF_TYPES_MAX);
+    if (r != 0 && c->e->text[0] == 0) /* not put_piece's */
+        return error_set(c->e, -ENOMEM, "%s: out of memory, or longer than 1 GiB", place);
+    return r;
+}
+
+static int put_pprof(struct converting *c, enum convert_format to, const struct capture_request *request)
+{
+    c->pieces = to;
+    c->e->text[0] = 0;
+    int r = convert_pack(&c->view, request->body, to, &c->scratch, NULL, OUT_MAX, put_piece, c, &c->lost);
+    return close_out(c, explain(c, request->place, to, r));
 }
 
 /* ---- converting ------------------------------------------------------------------------------- */
@@ -237,11 +258,11 @@ static int convert_request(void *context, const struct capture_request *request)
     c->rejected += c->view.rejected.samples;
     if (convert_is_pprof(to) && c->view.profile.n == 0)
         return error_set(c->e, -EINVAL, "%s: there is no profile in it", request->place);
-    r = convert_write(&c->view, request->body, to, &c->scratch, NULL, &out, &c->lost);
-    if (r == TO_PPROF_TYPES && convert_is_pprof(to))
-        r = error_set(c->e, -EINVAL, "%s: more than %u kinds of profiles", request->place, PPROF_TYPES_MAX);
-    else if (r != 0)
-        r = error_set(c->e, -ENOMEM, "%s: out of memory, or longer than 1 GiB", request->place);
+    if (convert_is_pprof(to))
+        return put_pprof(c, to, request);
+    c->e->text[0] = 0;
+    r = explain(c, request->place, to,
+                convert_write(&c->view, request->body, to, &c->scratch, NULL, &out, &c->lost));
     /* What was read is not needed any more, and packing takes memory, too. */
     profiles_release(&c->view);
     if (profiles_init(&c->view, NULL) < 0 && r == 0)
@@ -273,6 +294,7 @@ static int convert(struct converting *c, const char *in)
 {
     struct converting one = *c;
     one.in = in;
+    one.pieces = CONVERT_OTLP;
     const bool as_it_is = (c->to == CONVERT_OTLP || c->to == CONVERT_UNSAID) && !ends_with(c->out, ".gz");
     int r = profiles_init(&one.view, NULL);
     if (r < 0)

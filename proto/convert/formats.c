@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/convert/formats.h"
 
+#include <errno.h>
+
+#include "proto/coding/gzip_stream.h"
 #include "proto/convert/from_text.h"
 #include "proto/convert/original.h"
 #include "proto/convert/to_folded.h"
@@ -79,4 +82,52 @@ int convert_write(const struct profiles *view, struct bytes otlp, enum convert_f
     }
     return view->layout == PROFILES_LAYOUT_1_10 ? buffer_add_bytes(out, otlp)
                                                 : write_otlp(view, scratch, out);
+}
+
+struct packing {
+    struct gzip_stream *gzip;
+    struct buffer packed;
+    size_t left; /* bytes that may still come */
+    build_put *put;
+    void *user;
+};
+
+static int pack(struct packing *p, struct bytes piece, bool is_last)
+{
+    if (piece.n > p->left)
+        return -ENOBUFS;
+    p->left -= piece.n;
+    p->packed.n = 0;
+    int r = gzip_stream_add(p->gzip, piece, is_last, &p->packed);
+    return r < 0 || p->packed.n == 0 ? r : p->put(p->user, buffer_bytes(&p->packed));
+}
+
+static int pack_piece(void *user, struct bytes piece)
+{
+    return pack(user, piece, false);
+}
+
+/* Its request stands behind a hash of all before it: it is made whole. */
+static int pack_exact(struct packing *p, const struct profiles *view, struct bytes otlp,
+                      struct arena *scratch, struct budget *budget, struct to_pprof_lost *ret_lost)
+{
+    struct buffer plain = BUFFER_INIT(p->left);
+    int r = write_exact(view, otlp, scratch, budget, &plain, ret_lost);
+    r = r != 0 ? r : pack(p, buffer_bytes(&plain), false);
+    buffer_release(&plain);
+    return r;
+}
+
+int convert_pack(const struct profiles *view, struct bytes otlp, enum convert_format format,
+                 struct arena *scratch, struct budget *budget, size_t max, build_put *put, void *user,
+                 struct to_pprof_lost *ret_lost)
+{
+    struct packing p = {.gzip = gzip_stream_new(), .left = max, .put = put, .user = user};
+    int r = !p.gzip                         ? -ENOMEM
+            : format == CONVERT_PPROF_EXACT ? pack_exact(&p, view, otlp, scratch, budget, ret_lost)
+                                            : to_pprof_pieces(view, budget, pack_piece, &p, ret_lost);
+    r = r != 0 ? r : pack(&p, (struct bytes){0}, true);
+    gzip_stream_free(p.gzip);
+    buffer_release(&p.packed);
+    return r;
 }

@@ -29,10 +29,6 @@ static inline bool convert_is_pprof(enum convert_format format)
     return format == CONVERT_PPROF || format == CONVERT_PPROF_EXACT;
 }
 
-/* pprof's files are gzip: at this level profiles are 2 % longer than at the usual one (6), and packed in half
- * the time. */
-#define CONVERT_GZIP_LEVEL 4
-
 /* What a file of profiles is, by its bytes: plain, not gzip. */
 enum convert_input {
     CONVERT_IS_OTLP, /* protobuf, or nothing that is known */
@@ -50,5 +46,11 @@ enum convert_input convert_guess(struct bytes body);
 int convert_write(const struct profiles *view, struct bytes otlp, enum convert_format format,
                   struct arena *scratch, struct budget *budget, struct buffer *out,
                   struct to_pprof_lost *ret_lost);
+
+/* pprof's files are gzip: the same of both pprofs, packed, piece by piece to `put`; what it returns that is
+ * negative is returned. max bounds what is packed, in bytes. */
+int convert_pack(const struct profiles *view, struct bytes otlp, enum convert_format format,
+                 struct arena *scratch, struct budget *budget, size_t max, build_put *put, void *user,
+                 struct to_pprof_lost *ret_lost);
 
 #endif

@@ -27,8 +27,24 @@ struct converting {
     VEC(struct pprof_line) lines;
     struct buffer text;
     bool unescapes;
-    int failed; /* -ENOMEM */
+    build_put *put; /* NULL: all stays in the writer's buffer */
+    void *user;
+    int failed; /* -ENOMEM, or what `put` returned */
 };
+
+/* ---- pieces ----------------------------------------------------------------------------------- */
+
+#define PIECE_BYTES ((size_t)64 << 10)
+
+/* Between two fields of the profile: hands over what is written, where that is at least so much. */
+static void put_written(struct converting *c, size_t least)
+{
+    struct buffer *out = c->w.w.out;
+    if (!c->put || c->failed || out->n < least)
+        return;
+    c->failed = c->put(c->user, buffer_bytes(out));
+    out->n = 0;
+}
 
 /* ---- strings ---------------------------------------------------------------------------------- */
 
@@ -134,6 +150,7 @@ static void put_location(struct converting *c, uint32_t i)
                             (struct pprof_line){v->line.function[k], v->line.line[k], v->line.column[k]}) < 0)
             c->failed = -ENOMEM;
     pprof_write_location(&c->w, &l, c->lines.p, c->lines.n);
+    put_written(c, PIECE_BYTES);
 }
 
 static void put_tables(struct converting *c)
@@ -334,7 +351,7 @@ static void put_row(struct converting *c, uint32_t first, uint32_t end)
     put_resource_labels(c, first);
     uint32_t n_common = c->labels.n, from = v->profile.samples_at[first];
     memset(c->values.p, 0, c->types.n * sizeof *c->values.p);
-    for (uint32_t i = 0; from + i < v->profile.samples_at[first + 1]; i++) {
+    for (uint32_t i = 0; from + i < v->profile.samples_at[first + 1] && c->failed == 0; i++) {
         uint32_t sample = from + i, stack = v->sample.stack[sample];
         if (stack == PROFILES_REJECTED)
             continue;
@@ -354,6 +371,7 @@ static void put_row(struct converting *c, uint32_t first, uint32_t end)
                                                   .labels = c->labels.p,
                                                   .n_labels = c->labels.n},
                            c->types.n);
+        put_written(c, PIECE_BYTES);
     }
     for (uint32_t p = first; p < end; p++)
         c->values.p[c->columns.p[p]] = 0;
@@ -553,11 +571,10 @@ static int put_all(struct converting *c)
     return r;
 }
 
-int to_pprof(const struct profiles *view, struct budget *budget, struct buffer *out,
-             struct to_pprof_lost *ret_lost)
+static int convert(const struct profiles *view, struct budget *budget, struct buffer *out, build_put *put,
+                   void *user, struct to_pprof_lost *ret_lost)
 {
-    struct converting c = {.v = view, .lost = ret_lost};
-    size_t was = out->n;
+    struct converting c = {.v = view, .lost = ret_lost, .put = put, .user = user};
     *ret_lost = (struct to_pprof_lost){0};
     c.strings.budget = c.types.budget = c.columns.budget = c.values.budget = c.labels.budget =
         c.lines.budget = budget;
@@ -566,8 +583,8 @@ int to_pprof(const struct profiles *view, struct budget *budget, struct buffer *
     int r = put_all(&c);
     int written = pprof_write_end(&c.w);
     r = r != 0 ? r : c.failed ? c.failed : written;
-    if (r != 0)
-        out->n = was;
+    if (r == 0)
+        put_written(&c, 0);
     vec_release(&c.strings);
     vec_release(&c.types);
     vec_release(&c.columns);
@@ -575,5 +592,24 @@ int to_pprof(const struct profiles *view, struct budget *budget, struct buffer *
     vec_release(&c.labels);
     vec_release(&c.lines);
     buffer_release(&c.text);
+    return r != 0 ? r : c.failed;
+}
+
+int to_pprof(const struct profiles *view, struct budget *budget, struct buffer *out,
+             struct to_pprof_lost *ret_lost)
+{
+    const size_t was = out->n;
+    int r = convert(view, budget, out, NULL, NULL, ret_lost);
+    if (r != 0)
+        out->n = was;
+    return r;
+}
+
+int to_pprof_pieces(const struct profiles *view, struct budget *budget, build_put *put, void *user,
+                    struct to_pprof_lost *ret_lost)
+{
+    struct buffer piece = BUFFER_INIT(0);
+    int r = convert(view, budget, &piece, put, user, ret_lost);
+    buffer_release(&piece);
     return r;
 }

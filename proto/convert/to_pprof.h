@@ -15,6 +15,7 @@
 
 #include "proto/base/buffer.h"
 #include "proto/otlp/view/profiles.h"
+#include "proto/otlp/write/build.h"
 
 /* Conditions. */
 enum {
@@ -32,5 +33,10 @@ struct to_pprof_lost {
  * longer than out->max. On failure nothing is appended. */
 int to_pprof(const struct profiles *view, struct budget *budget, struct buffer *out,
              struct to_pprof_lost *ret_lost);
+
+/* The same, handed to `put` piece by piece, which may be before something fails; or what `put` returned that
+ * is negative. */
+int to_pprof_pieces(const struct profiles *view, struct budget *budget, build_put *put, void *user,
+                    struct to_pprof_lost *ret_lost);
 
 #endif

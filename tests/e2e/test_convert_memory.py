@@ -79,6 +79,15 @@ def test_a_pprof_is_never_in_memory_whole(tmp_path):
     assert n > 19e6 and most < 30e6, most
 
 
+@needs_a_plain_build
+def test_a_pprof_is_never_in_memory_whole_when_it_is_written_either(tmp_path):
+    """Of 6 MB of OTLP 22 MB of pprof are made, 19 packed; what is known of 500,000 samples takes 14."""
+    file, otlp = write_profile(tmp_path / "large.pb", 250_000, 1000), tmp_path / "large.otlp"
+    subprocess.run([BUILD / "profgate", "convert", file, otlp], check=True, timeout=PATIENCE)
+    most, n = peak("--to", "pprof", otlp)
+    assert n > 18e6 and most < 36e6, most
+
+
 def shorter(file):
     os.truncate(file, 4096)
 

@@ -11,7 +11,6 @@
 #include "gateway/serve/pprof/origin.h"
 #include "gateway/serve/pprof/taking.h"
 #include "proto/base/macros.h"
-#include "proto/coding/coding.h"
 #include "proto/coding/room.h"
 #include "proto/convert/formats.h"
 #include "proto/convert/from_text.h"
@@ -182,18 +181,16 @@ static enum refusal read_view(struct converting *c)
  * Folded deep stacks are, and are written again within as many times more. */
 #define LONGER 8u
 
+static int add_piece(void *out, struct bytes piece)
+{
+    return buffer_add_bytes(out, piece);
+}
+
 /* pprof is answered as its files are: in gzip. */
 static int write_packed(struct converting *c, struct buffer *out)
 {
-    struct buffer plain = BUFFER_INIT(out->max);
     struct to_pprof_lost lost;
-    int r = convert_write(&c->view, c->otlp, c->to, &c->scratch, c->budget, &plain, &lost);
-    struct coding_encoder *encoder = r == 0 ? coding_encoder_new(CODING_GZIP, CONVERT_GZIP_LEVEL) : NULL;
-    if (r == 0)
-        r = encoder ? coding_encode(encoder, buffer_bytes(&plain), out) : -ENOMEM;
-    coding_encoder_free(encoder);
-    buffer_release(&plain);
-    return r;
+    return convert_pack(&c->view, c->otlp, c->to, &c->scratch, c->budget, out->max, add_piece, out, &lost);
 }
 
 /* Within `bound` bytes, which are charged while it is written; then made->cap is. REFUSAL_TOO_LARGE: the

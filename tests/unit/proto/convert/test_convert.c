@@ -6,7 +6,9 @@
  */
 #include <errno.h>
 
+#include "proto/coding/coding.h"
 #include "proto/coding/room.h"
+#include "proto/convert/formats.h"
 #include "proto/convert/from_pprof.h"
 #include "proto/convert/to_pprof.h"
 #include "proto/pprof/write.h"
@@ -319,6 +321,53 @@ UNIT(pieces_are_the_same_request_and_who_takes_them_may_end_it)
     buffer_release(&pieces.all);
 }
 
+UNIT(packed_pieces_are_the_same_pprof_and_who_takes_them_may_end_it)
+{
+    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+    struct pieces pieces = {.n = 0};
+    struct arena scratch = ARENA_INIT(NULL);
+    struct to_pprof_lost lost;
+    struct profiles v;
+    struct coding_decoder *d = unit_made(coding_decoder_new());
+    ck_assert_int_eq(write_large(&pprof), 0);
+    convert(&pprof, &request);
+    decode(&v, &request);
+    ck_assert_int_eq(to_pprof_pieces(&v, NULL, put_piece, &pieces, &lost), 0);
+    const uint32_t last = pieces.n;
+    ck_assert_uint_gt(last, 1);
+    static const enum convert_format formats[] = {CONVERT_PPROF, CONVERT_PPROF_EXACT};
+    for (size_t i = 0; i < ARRAY_LEN(formats); i++) {
+        const enum convert_format to = formats[i];
+        struct buffer all = BUFFER_INIT(0), plain = BUFFER_INIT(0);
+        ck_assert_int_eq(convert_write(&v, buffer_bytes(&request), to, &scratch, NULL, &all, &lost), 0);
+        if (to == CONVERT_PPROF)
+            ck_assert(bytes_eq(buffer_bytes(&all), buffer_bytes(&pieces.all)));
+        pieces.all.n = 0;
+        ck_assert_int_eq(convert_pack(&v, buffer_bytes(&request), to, &scratch, NULL, all.n, put_piece,
+                                      &pieces, &lost),
+                         0);
+        ck_assert_int_eq(coding_decode(d, CODING_GZIP, buffer_bytes(&pieces.all), all.n, 0, NULL, &plain), 0);
+        ck_assert(bytes_eq(buffer_bytes(&all), buffer_bytes(&plain)));
+        ck_assert_int_eq(convert_pack(&v, buffer_bytes(&request), to, &scratch, NULL, all.n - 1, put_piece,
+                                      &pieces, &lost),
+                         -ENOBUFS);
+        buffer_release(&all);
+        buffer_release(&plain);
+    }
+    for (uint32_t at = 1; at <= last; at += last - 1) {
+        pieces.n = 0;
+        pieces.fails_at = at;
+        ck_assert_int_eq(to_pprof_pieces(&v, NULL, put_piece, &pieces, &lost), -EPIPE);
+        ck_assert_uint_eq(pieces.n, at);
+    }
+    coding_decoder_free(d);
+    arena_release(&scratch);
+    profiles_release(&v);
+    buffer_release(&pprof);
+    buffer_release(&request);
+    buffer_release(&pieces.all);
+}
+
 OOM_SWEEP(no_memory_for_pieces)
 {
     struct budget budget = BUDGET_INIT(1u << 30, NULL);
@@ -343,6 +392,7 @@ OOM_SWEEP(there_and_back_or_memory_is_out)
     struct error e = {""};
     struct profiles v = {0};
     struct from_pprof *c = from_pprof_new(NULL);
+    struct pieces pieces = {.n = 0};
     int r = c ? write_heap(&pprof, 1) : -ENOMEM;
     r = r < 0 ? r : from_pprof(c, buffer_bytes(&pprof), &origin, &request, &e);
     r = r < 0 ? r : profiles_init(&v, NULL);
@@ -354,12 +404,17 @@ OOM_SWEEP(there_and_back_or_memory_is_out)
     ck_assert(r == 0 || back.n == 0);
     if (r == 0)
         ck_assert(back.n == pprof.n && lost.moments == 0 && lost.attributes == 0);
+    if (r == 0)
+        r = convert_pack(&v, buffer_bytes(&request), CONVERT_PPROF, NULL, NULL, back.n, put_piece, &pieces,
+                         &lost);
+    ck_assert(r == 0 || r == -ENOMEM || r == PROFILES_OVER_BUDGET);
     if (v.memory)
         profiles_release(&v);
     from_pprof_free(c);
     buffer_release(&pprof);
     buffer_release(&request);
     buffer_release(&back);
+    buffer_release(&pieces.all);
 }
 
 /* A pprof of two locations and one sample with these fields and a value. */
