@@ -11,15 +11,27 @@
 /* Drawn at least, so that a table that doubles asks seldom. */
 #define STEP ((size_t)64 << 10)
 
+/* Whether the budget above has room for n more beside what is left to others. */
+static bool leaves_room(const struct meter *m, size_t n)
+{
+    const struct budget *all = m->budget.parent;
+    if (!all)
+        return true;
+    const size_t most = all->limit / 8 * METER_FIRST_EIGHTHS;
+    const size_t used = atomic_load_explicit(&all->used, memory_order_relaxed);
+    return used <= most && n <= most - used;
+}
+
 static bool draw(struct budget *b, size_t n)
 {
     struct meter *m = container_of(b, struct meter, budget);
     const size_t step = max_of(n, STEP);
     const size_t held = atomic_fetch_add_explicit(&m->account->held, step, memory_order_relaxed);
     const bool is_first = atomic_load_explicit(&m->account->first, memory_order_relaxed) == m;
-    if (!is_first && (held > m->accounts->limit || step > m->accounts->limit - held)) {
+    const bool is_over = held > m->accounts->limit || step > m->accounts->limit - held;
+    if (is_over && !(is_first && leaves_room(m, step))) {
         atomic_fetch_sub_explicit(&m->account->held, step, memory_order_relaxed);
-        m->is_spent = true;
+        m->is_spent |= !is_first;
         return false;
     }
     m->drawn += step;

@@ -4,8 +4,9 @@
  * meter of a thread, a budget whose growth is charged to the account of the client it works for.
  *
  * A limit holds for what a client has under way together, but not for the first piece of work of it: that
- * could never be done if it is large, nor two that are, if each waited for the other. The budget above the
- * meter's decides then, as it does for everybody.
+ * could never be done if it is large, nor two that are, if each waited for the other. It may grow beyond
+ * while no more than METER_FIRST_EIGHTHS of the budget above the meter's are used, so that others still find
+ * room.
  */
 #ifndef PROTO_BASE_METER_H
 #define PROTO_BASE_METER_H
@@ -16,6 +17,9 @@
 
 /* Clients by the remainder of their number. Two in one place are one client. */
 #define ACCOUNTS_MAX 1024u
+
+/* The part of the budget above, in eighths, that may be used when work beyond its client's limit grows. */
+#define METER_FIRST_EIGHTHS 5u
 
 struct meter;
 
@@ -41,7 +45,7 @@ struct meter {
     struct accounts *accounts;
     struct account *account; /* of whom it works for; NULL: for nobody, and nothing is charged to anybody */
     size_t drawn;            /* charged there */
-    bool is_spent;           /* the account had no room, since it began */
+    bool is_spent;           /* the account had no room while other work was under way, since it began */
 };
 
 /* accounts: NULL for none. */

@@ -76,6 +76,19 @@ UNIT(one_that_is_alone_is_limited_by_what_there_is)
     ck_assert_uint_eq(held(&w, 1), 0);
 }
 
+/* The first may have more than its client's share, and not what others would need meanwhile. */
+UNIT(the_first_leaves_room_to_others)
+{
+    struct world w;
+    begin(&w);
+    ck_assert(meter_begin(&w.one, 1) && budget_charge(&w.one.budget, 40 * MIB));
+    ck_assert(!budget_charge(&w.one.budget, MIB) && !w.one.is_spent); /* it is too much by itself */
+    ck_assert(meter_begin(&w.other, 2) && budget_charge(&w.other.budget, 8 * MIB));
+    ck_assert(!budget_charge(&w.other.budget, MIB) && !w.other.is_spent); /* the first of the other client */
+    ck_assert_uint_eq(held(&w, 1), 40 * MIB);
+    ck_assert_uint_eq(held(&w, 2), 8 * MIB);
+}
+
 UNIT(memory_that_is_used_again_is_charged_to_nobody)
 {
     struct world w;
