@@ -464,7 +464,7 @@ static struct client_body *handed_over(struct received *r, struct buffer *from, 
                                        size_t n_plain)
 {
     size_t n;
-    uint8_t *p = room_take(from, r->budget, &n);
+    uint8_t *p = room_take(from, from == r->coded ? r->coded_budget : r->plain_budget, &n);
     return client_body_received(p, n, coding, n_plain, r->coding);
 }
 

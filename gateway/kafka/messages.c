@@ -79,7 +79,7 @@ static void work(struct lane_job *job, void *lane)
     const struct messages_options *o = &m->all->options;
     struct buffer request = BUFFER_INIT(o->request_bytes + PROFILES_PADDING);
     struct profiles_written written = {PROFILES_LAYOUT_UNKNOWN};
-    struct received received = {.coding = CODING_IDENTITY, .plain = &request, .budget = o->budget};
+    struct received received = {.coding = CODING_IDENTITY, .plain = &request, .plain_budget = o->budget};
     m->answer = (struct ingest_answer){0};
     m->answer.verdict = read_request(m, &request, &written);
     if (m->answer.verdict == INGEST_ACCEPTED) {

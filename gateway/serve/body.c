@@ -7,9 +7,10 @@
 #include "proto/coding/coding.h"
 #include "proto/coding/room.h"
 
-int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget)
+int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget,
+                     struct budget *working)
 {
-    *r = (struct body_reader){.budget = budget, .limit = limit, .keep = keep};
+    *r = (struct body_reader){.budget = budget, .working = working, .limit = limit, .keep = keep};
     r->proto.max = limit < SIZE_MAX - PROFILES_PADDING ? limit + PROFILES_PADDING : SIZE_MAX;
     r->decoder = coding_decoder_new();
     return r->decoder ? 0 : -ENOMEM;
@@ -17,15 +18,15 @@ int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct bu
 
 void body_reader_release(struct body_reader *r)
 {
-    room_release(&r->plain, r->budget);
-    room_release(&r->proto, r->budget);
+    room_release(&r->plain, r->working);
+    room_release(&r->proto, r->working);
     r->decoder = coding_decoder_free(r->decoder);
 }
 
 void body_clear(struct body_reader *r)
 {
-    room_clear(&r->plain, r->keep, r->budget);
-    room_clear(&r->proto, r->keep, r->budget);
+    room_clear(&r->plain, r->keep, r->working);
+    room_clear(&r->proto, r->keep, r->working);
 }
 
 static enum refusal decode(struct body_reader *r, const struct request *q, size_t light, struct bytes *body,
@@ -33,7 +34,7 @@ static enum refusal decode(struct body_reader *r, const struct request *q, size_
 {
     const struct bytes coded = *body;
     int result = coding_decode(r->decoder, q->route.coding, coded, min_of(r->limit, light), PROFILES_PADDING,
-                               r->budget, &r->plain);
+                               r->working, &r->plain);
     *body = buffer_bytes(&r->plain);
     switch (result) {
     case 0: return REFUSAL_NONE;
@@ -82,15 +83,17 @@ int body_read(struct body_reader *r, struct request *q, enum profiles_layout lay
         .coding = request_is_coded(q) ? q->route.coding : CODING_IDENTITY,
         .plain = request_is_coded(q) ? &r->plain : &q->body,
         .coded = whole_coded(r, q),
-        .budget = r->budget,
+        .plain_budget = request_is_coded(q) ? r->working : r->budget,
+        .coded_budget = r->budget,
     };
     if (refusal == REFUSAL_NONE && q->route.intake->decode) {
         struct profiles_written as = {layout, 0};
-        refusal = q->route.intake->decode(&q->head, ret->bytes, &r->proto, r->budget, &as, why);
+        refusal = q->route.intake->decode(&q->head, ret->bytes, &r->proto, r->working, &as, why);
         ret->layout = as.layout;
         ret->received.unknown_fields = as.unknown_fields;
         ret->bytes = buffer_bytes(&r->proto);
         ret->received.plain = &r->proto;
+        ret->received.plain_budget = r->working;
         ret->received.coded = NULL; /* it is of what the intake takes, not of what that is */
     }
     *ret_refusal = refusal;

@@ -14,8 +14,9 @@
 struct coding_decoder;
 
 struct body_reader {
-    struct budget *budget;
-    size_t limit, keep; /* of what comes out; of the memory that stays */
+    struct budget *budget;  /* a request's own memory is on it */
+    struct budget *working; /* what is below is */
+    size_t limit, keep;     /* of what comes out; of the memory that stays */
     struct coding_decoder *decoder;
     struct buffer plain; /* the decompressed body */
     struct buffer proto; /* a body that was none of OTLP's protobuf, written as such (intake.decode) */
@@ -29,7 +30,8 @@ struct body {
 };
 
 /* 0 or -ENOMEM. */
-int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget);
+int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget,
+                     struct budget *working);
 void body_reader_release(struct body_reader *r);
 
 /* Conditions of body_read. */

@@ -48,6 +48,19 @@ struct serve {
 
 static void finish(struct request *q, const struct processed *p);
 
+static struct processor_options processor_options(const struct serve_options *options, struct ingest *ingest,
+                                                  struct stats *stats, struct budget *budget)
+{
+    return (struct processor_options){
+        .request_bytes = options->request_bytes,
+        .keep_bytes = options->keep_bytes,
+        .ingest = ingest,
+        .stats = stats,
+        .budget = budget,
+        .working = options->working ? options->working : budget,
+    };
+}
+
 struct serve *serve_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
                         struct budget *budget)
 {
@@ -60,8 +73,7 @@ struct serve *serve_new(const struct serve_options *options, struct ingest *inge
                                     .body_max = options->request_bytes,
                                     .links = options->links,
                                     .budget = budget};
-    const struct processor_options processor = {options->request_bytes, options->keep_bytes, ingest, stats,
-                                                budget};
+    const struct processor_options processor = processor_options(options, ingest, stats, budget);
     int r = processor_init(&s->processor, &processor);
     if (r == 0)
         r = offload_init(&s->offload, options->lanes, options->loop, &s->processor, budget, finish);
@@ -90,8 +102,7 @@ void serve_set_ingest(struct serve *s, struct ingest *ingest)
 struct processor *serve_lane_new(const struct serve_options *options, struct ingest *ingest,
                                  struct stats *stats, struct budget *budget)
 {
-    const struct processor_options processor = {options->request_bytes, options->keep_bytes, ingest, stats,
-                                                budget};
+    const struct processor_options processor = processor_options(options, ingest, stats, budget);
     struct processor *p = calloc(1, sizeof *p);
     return p && processor_init(p, &processor) < 0 ? serve_lane_free(p) : p;
 }

@@ -40,8 +40,10 @@ struct serve_options {
     const struct from_pprof_links *links; /* how labels of pprof name spans; NULL: as usual */
     struct access_worker *access;         /* this worker's; NULL: everybody may, without limits */
     struct services *services;            /* this worker's gRPC services; NULL: none */
-    struct lanes *lanes;                  /* where large requests go; NULL: the worker does them itself */
-    struct io_loop *loop; /* the worker's; with lanes, and where answers wait (ingest_answer.safe) */
+    struct budget *working; /* for what bodies are decoded to: the thread's, whose parent is serve's; NULL:
+                               serve's own */
+    struct lanes *lanes;    /* where large requests go; NULL: the worker does them itself */
+    struct io_loop *loop;   /* the worker's; with lanes, and where answers wait (ingest_answer.safe) */
 };
 
 #define SERVE_OPTIONS_DEFAULT                                                             \

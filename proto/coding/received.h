@@ -10,11 +10,11 @@
 #include "proto/coding/room.h"
 
 struct received {
-    enum coding coding;    /* in which it came; CODING_IDENTITY: plain */
-    struct buffer *plain;  /* what it is, out of its coding */
-    struct buffer *coded;  /* what came, if that is one whole member or frame of `coding` which was decoded to
-                              just what is in `plain`; else NULL */
-    struct budget *budget; /* that the memory of both is on */
+    enum coding coding;   /* in which it came; CODING_IDENTITY: plain */
+    struct buffer *plain; /* what it is, out of its coding */
+    struct buffer *coded; /* what came, if that is one whole member or frame of `coding` which was decoded to
+                             just what is in `plain`; else NULL */
+    struct budget *plain_budget, *coded_budget; /* that their memory is on */
     uint32_t unknown_fields; /* of what came, passed over when it was written as what it is */
 };
 

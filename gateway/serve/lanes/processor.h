@@ -21,7 +21,7 @@ struct processor_options {
     size_t request_bytes, keep_bytes; /* serve.h */
     struct ingest *ingest;
     struct stats *stats;
-    struct budget *budget;
+    struct budget *budget, *working; /* body.h */
 };
 
 /* What came of a request. */

@@ -100,7 +100,7 @@ static void arrive(struct arrival *a, const uint8_t *p, size_t n)
     buffer_add(&a->plain, p, n);
     buffer_add_str(&a->coded, CODED);
     memset(a->plain.p + n, 0, PROFILES_PADDING);
-    a->received = (struct received){CODING_ZSTD, &a->plain, &a->coded, &a->budget};
+    a->received = (struct received){CODING_ZSTD, &a->plain, &a->coded, &a->budget, &a->budget};
     a->view = decoded(buffer_bytes(&a->plain));
 }
 

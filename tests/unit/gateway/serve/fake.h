@@ -107,7 +107,7 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
         struct buffer *from = i == 0 ? received->plain : received->coded;
         size_t n;
         if (from)
-            free(room_take(from, received->budget, &n));
+            free(room_take(from, i == 0 ? received->plain_budget : received->coded_budget, &n));
     }
     *ret = next_answer;
 }
