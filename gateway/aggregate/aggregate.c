@@ -53,7 +53,7 @@ struct aggregate {
     struct recent recent[RECENT];
     struct aggregate_metric *metrics;
     uint32_t n_metrics;
-    struct budget *budget;
+    struct budget *budget, own; /* budget: own, but of deltas, which are its parent's */
     uint32_t generation, epoch;
     struct intern resources, series;
     VEC(uint64_t) clients; /* of resources: who brought them first */
@@ -123,7 +123,8 @@ struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t
     if (!a)
         return NULL;
     a->n_metrics = n_metrics;
-    a->budget = budget;
+    a->own = (struct budget)BUDGET_INIT(SIZE_MAX, budget);
+    a->budget = budget = &a->own;
     a->generation = 1;
     a->epoch = new_epoch();
     exemplars_init(&a->exemplars, budget, hash_mix(hash_seed(), a->epoch));
@@ -509,7 +510,7 @@ static bool cut(struct aggregate *a)
     struct aggregate_delta *d = calloc(1, sizeof *d);
     if (!d)
         return false;
-    *d = (struct aggregate_delta){.arena = ARENA_INIT(a->budget),
+    *d = (struct aggregate_delta){.arena = ARENA_INIT(a->own.parent),
                                   .generation = a->generation,
                                   .epoch = a->epoch,
                                   .resource_from = a->resources_taken,
@@ -540,21 +541,33 @@ static bool is_of_the_past(const struct aggregate *a, const struct intern *dict,
     return unlikely(dict->n > min) && dict->n / KEPT_RATIO > max_of(a->n_used, a->n_cells);
 }
 
+void aggregate_forget(struct aggregate *a)
+{
+    if (!cut(a))
+        return;
+    shrink(a);
+    intern_release(&a->resources);
+    intern_release(&a->series);
+    vec_release(&a->clients);
+    memset(a->recent, 0, sizeof a->recent);
+    a->dict_bytes = 0;
+    a->resources_taken = a->series_taken = 0;
+    a->epoch = new_epoch();
+}
+
 void aggregate_begin(struct aggregate *a)
 {
     bool is_time = a->resources.n >= RESOURCES_MAX / 2 || a->series.n >= SERIES_MAX / 2 ||
                    a->dict_bytes >= DICT_BYTES_MAX / 2;
     is_time |= is_of_the_past(a, &a->resources, RESOURCES_KEPT_MIN) ||
                is_of_the_past(a, &a->series, SERIES_KEPT_MIN);
-    if (likely(!is_time) || !cut(a))
-        return;
-    intern_clear(&a->resources);
-    intern_clear(&a->series);
-    vec_clear(&a->clients);
-    memset(a->recent, 0, sizeof a->recent);
-    a->dict_bytes = 0;
-    a->resources_taken = a->series_taken = 0;
-    a->epoch = new_epoch();
+    if (unlikely(is_time))
+        aggregate_forget(a);
+}
+
+size_t aggregate_memory_used(const struct aggregate *a)
+{
+    return atomic_load_explicit(&a->own.used, memory_order_relaxed);
 }
 
 struct aggregate_delta *aggregate_take(struct aggregate *a)

@@ -52,6 +52,13 @@ void aggregate_begin(struct aggregate *a);
  * new belong to them, and nobody may have them all (options.h, max_resources). */
 void aggregate_from(struct aggregate *a, uint64_t client);
 
+/* Between requests: forgets all names, as aggregate_begin does when there are too many. Without memory to
+ * remember the sums until they are taken nothing is forgotten. */
+void aggregate_forget(struct aggregate *a);
+
+/* Bytes of names and of the table, without what is on its way to the merger. */
+size_t aggregate_memory_used(const struct aggregate *a);
+
 /* The number of a resource: equal attributes (as a set), equal number. Copies what it needs. Never fails:
  * when memory or the table is full it is the number of the overflow resource (no attributes but
  * otel.metric.overflow=true). */

@@ -46,6 +46,15 @@ void classify_rest(struct classify *c)
     trim_tables(c, REST_MAX);
 }
 
+void classify_forget(struct classify *c)
+{
+    release_tables(c);
+    vec_release(&c->series_number);
+    vec_release(&c->places);
+    rules_matcher_forget(c->matcher);
+    aggregate_forget(c->aggregate);
+}
+
 /* ---- life ---------------------------------------------------------------------------------- */
 
 struct classify *classify_new(const struct rules_program *program, struct aggregate *aggregate,
@@ -406,7 +415,7 @@ static int count(struct classify *c, const struct profiles *view)
 
 size_t classify_memory_used(const struct classify *c)
 {
-    return atomic_load_explicit(&c->own.used, memory_order_relaxed);
+    return atomic_load_explicit(&c->own.used, memory_order_relaxed) + aggregate_memory_used(c->aggregate);
 }
 
 void classify_from(struct classify *c, uint64_t client)

@@ -38,12 +38,16 @@ int classify_push(struct classify *c, const struct profiles *view);
 /* Whose requests come from here on: aggregate_from. */
 void classify_from(struct classify *c, uint64_t client);
 
-/* Bytes held now: tables of the request, and what is remembered of others before it. */
+/* Bytes held now: tables of the request, and what is remembered of others before it, here and in the
+ * aggregate. */
 size_t classify_memory_used(const struct classify *c);
 
 /* Between requests, when none came for a while: what was kept for the next one is given back, if it is much.
  */
 void classify_rest(struct classify *c);
+
+/* Between requests: forgets all that is remembered because it is faster. */
+void classify_forget(struct classify *c);
 
 /* The same at the end of the last classify_push, before anything was given back. */
 size_t classify_memory_peak(const struct classify *c);

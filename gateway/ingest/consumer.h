@@ -57,6 +57,8 @@ struct view_consumer {
     size_t (*memory_peak)(const void *context);
     /* No request came for a while: what is kept for the next one may go. */
     void (*rest)(void *context);
+    /* Between requests: all that is kept because it is faster is given back. */
+    void (*forget)(void *context);
     /* Whose requests come from here on: ingest_from. */
     void (*from)(void *context, uint64_t client);
     void *context;

@@ -39,6 +39,7 @@ struct ingest {
     struct budget *budget;
     size_t keep;        /* of columns, between requests */
     size_t held_before; /* by us, when the request came */
+    size_t kept;        /* of options.kept */
     struct profiles view;
     struct habits habits;
     uint64_t producer; /* of the request, where its layout was found out; else 0 */
@@ -73,6 +74,8 @@ struct ingest *ingest_free(struct ingest *g)
 {
     if (!g)
         return NULL;
+    if (g->options.kept)
+        atomic_fetch_sub_explicit(&g->options.kept->now, g->kept, memory_order_relaxed);
     profiles_release(&g->view);
     free(g);
     return NULL;
@@ -96,6 +99,40 @@ static size_t held_at_most(const struct ingest *g)
         if (g->consumers[i].memory_peak)
             n += g->consumers[i].memory_peak(g->consumers[i].context);
     return n;
+}
+
+/* The same of what can be forgotten. */
+static size_t keeps(const struct ingest *g)
+{
+    size_t n = profiles_memory_used(&g->view);
+    for (uint32_t i = 0; i < g->n_consumers; i++)
+        if (g->consumers[i].forget)
+            n += g->consumers[i].memory_used(g->consumers[i].context);
+    return n;
+}
+
+/* Says what is kept now; all that all do. */
+static size_t tell_kept(struct ingest *g)
+{
+    atomic_size_t *of_all = &g->options.kept->now;
+    const size_t was = g->kept;
+    g->kept = keeps(g);
+    if (g->kept != was) /* a line that all threads write to */
+        atomic_fetch_add_explicit(of_all, g->kept - was, memory_order_relaxed);
+    return atomic_load_explicit(of_all, memory_order_relaxed);
+}
+
+/* What is only faster gives way before a request is refused. */
+static void give_way(struct ingest *g)
+{
+    const struct ingest_kept *of_all = g->options.kept;
+    if (!of_all || tell_kept(g) <= of_all->max || g->kept <= of_all->each)
+        return;
+    profiles_trim(&g->view, 0);
+    for (uint32_t i = 0; i < g->n_consumers; i++)
+        if (g->consumers[i].forget)
+            g->consumers[i].forget(g->consumers[i].context);
+    tell_kept(g);
 }
 
 /* The budgets that limit what one request may take: a meter's own only follows what is used. */
@@ -409,6 +446,7 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
         ret->safe = owed(g);
     if (profiles_memory_used(&g->view) > g->keep)
         profiles_trim(&g->view, g->keep);
+    give_way(g);
 }
 
 void ingest_look(struct ingest *g)
@@ -421,4 +459,5 @@ void ingest_look(struct ingest *g)
     for (uint32_t i = 0; i < g->n_consumers; i++)
         if (g->consumers[i].rest)
             g->consumers[i].rest(g->consumers[i].context);
+    give_way(g);
 }

@@ -9,6 +9,7 @@
 #ifndef GATEWAY_INGEST_INGEST_H
 #define GATEWAY_INGEST_INGEST_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,10 +40,18 @@ struct ingest_answer {
     struct error message; /* "" when there is nothing to say */
 };
 
+/* What all threads keep from request to request because it is faster: while it is more than `max`, who keeps
+ * more than `each` forgets it between two requests. */
+struct ingest_kept {
+    size_t max, each;
+    atomic_size_t now;
+};
+
 struct ingest_options {
     struct profiles_limits limits;
-    uint64_t retry_after_ns; /* what INGEST_BUSY suggests */
-    struct meter *meter;     /* whose budget is ingest's; NULL: none */
+    uint64_t retry_after_ns;  /* what INGEST_BUSY suggests */
+    struct meter *meter;      /* whose budget is ingest's; NULL: none */
+    struct ingest_kept *kept; /* outlives ingest; NULL: there is no limit together */
 };
 
 /* What a client hears whose requests hold as much as they may. */

@@ -201,6 +201,9 @@ static int allow_files(struct gateway *g, struct error *e)
     return r < 0 ? error_set(e, r, "no room for open files: %s", strerror(-r)) : 0;
 }
 
+/* What threads remember because it is faster may be this part of limits.memory. */
+#define KEPT_SHARE 4u
+
 static int start(struct gateway *g, struct error *e)
 {
     g->n_workers = count_workers(g->config);
@@ -208,6 +211,8 @@ static int start(struct gateway *g, struct error *e)
     g->links = (struct from_pprof_links){g->config->trace_labels.items, g->config->span_labels.items,
                                          g->config->trace_labels.n, g->config->span_labels.n};
     g->accounts.limit = min_of(receivers_client_counting(g->config), (uint64_t)SIZE_MAX);
+    g->kept.max = g->budget.limit / KEPT_SHARE;
+    g->kept.each = g->kept.max / (2 * (size_t)g->n_workers); /* and lanes */
     g->workers = calloc(2 * (size_t)g->n_workers, sizeof *g->workers);
     g->loop = io_loop_new();
     g->stats = stats_new();

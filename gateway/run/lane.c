@@ -37,7 +37,7 @@ static void is_at(struct gateway *g, const struct gateway_worker *w, uint32_t ge
 static int start(struct gateway *g, struct gateway_worker *w)
 {
     struct serve_options options;
-    gateway_serve_options(g, &options);
+    gateway_serve_options(w, &options);
     w->counting = counting_use(g->counting);
     int r = gateway_worker_pipeline(w, w->counting, &w->pipeline);
     if (r < 0) {

@@ -80,6 +80,7 @@ struct gateway {
     struct config *reloaded;     /* the same, when it is ours */
     struct budget budget;
     struct accounts accounts; /* of clients */
+    struct ingest_kept kept;  /* by all that count */
     struct io_loop *loop;
     struct stats *stats, *merger_stats; /* the control loop's; the merger's */
     struct merger *merger; /* who has it may touch the store: outputs' counts, triggers' watches */
@@ -147,7 +148,7 @@ void gateway_worker_hand_over_last(struct gateway_worker *w);
 void gateway_worker_tell(void *arg, void *context);
 
 /* What workers and lanes have in common. */
-void gateway_serve_options(const struct gateway *g, struct serve_options *ret);
+void gateway_serve_options(struct gateway_worker *w, struct serve_options *ret);
 
 /* scraping_init with what the gateway has. */
 int gateway_begin_scraping(struct gateway *g, const struct config *c, struct scraping *ret, struct error *e);

@@ -104,6 +104,11 @@ static void rest_count(void *context)
     classify_rest(context);
 }
 
+static void forget_count(void *context)
+{
+    classify_forget(context);
+}
+
 static void count_from(void *context, uint64_t client)
 {
     classify_from(context, client);
@@ -174,6 +179,7 @@ static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline
             .memory_used = count_memory_used,
             .memory_peak = count_memory_peak,
             .rest = rest_count,
+            .forget = forget_count,
             .from = count_from,
             .context = p->classify,
         },

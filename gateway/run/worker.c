@@ -15,6 +15,9 @@
 
 #define RETRY_AFTER_NS (1ull * NSEC_PER_SEC)
 
+/* A thread keeps three kinds of bodies' memory besides: so much of each, of what it may keep of the rest. */
+#define KEPT_BODIES_SHARE 8u
+
 static bool is_serving(void *context)
 {
     return !((struct gateway *)context)->stopping;
@@ -41,7 +44,7 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
         .check_share = counting->check_share,
         .tap = w->tap,
         .captures = g->captures,
-        .ingest = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = RETRY_AFTER_NS},
+        .ingest = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = RETRY_AFTER_NS, .kept = &g->kept},
         .value_length_limit = counting->value_length_limit,
         .budget = &g->budget,
         .accounts = &g->accounts,
@@ -60,9 +63,12 @@ static void release(struct gateway_worker *w)
     w->access = access_worker_free(w->access);
 }
 
-void gateway_serve_options(const struct gateway *g, struct serve_options *ret)
+void gateway_serve_options(struct gateway_worker *w, struct serve_options *ret)
 {
+    const struct gateway *g = w->gateway;
     *ret = (struct serve_options)SERVE_OPTIONS_DEFAULT;
+    ret->keep_bytes = min_of(ret->keep_bytes, g->kept.each / KEPT_BODIES_SHARE);
+    ret->working = &w->meter.budget;
     ret->request_bytes = g->config->request_bytes;
     ret->retry_after_ns = RETRY_AFTER_NS;
     ret->links = &g->links;
@@ -76,7 +82,7 @@ static int make_serve(struct gateway_worker *w, struct io_loop *loop)
     if (g->receivers.access)
         w->access = access_worker_new(g->receivers.access, loop, w->pipeline.stats);
     struct serve_options serve;
-    gateway_serve_options(g, &serve);
+    gateway_serve_options(w, &serve);
     serve.access = w->access;
     serve.services = w->services;
     serve.lanes = g->lanes;

@@ -12,9 +12,9 @@
  *     outcomes   state, active sources, paths → series to add to
  *     kept       state, active keep rules, paths → whether the sample is kept
  *
- * All remember by numbers that parts before them gave out, so all forget at once, in rules_matcher_begin(),
- * when one of them is past its bounds or memory ran out. Only the automaton and the states forget for
- * themselves, too.
+ * All remember by numbers that parts before them gave out, so all forget at once, when one of them is past
+ * its bounds or memory ran out (rules_matcher_begin), or when others want the memory. Only the automaton and
+ * the states forget for themselves, too.
  */
 #include "rules/match/match.h"
 
@@ -63,7 +63,7 @@ struct rules_matcher *rules_matcher_free(struct rules_matcher *m)
     return NULL;
 }
 
-static void forget(struct rules_matcher *m)
+void rules_matcher_forget(struct rules_matcher *m)
 {
     match_kept_clear(&m->kept);
     match_outcomes_clear(&m->outcomes);
@@ -75,16 +75,15 @@ static void forget(struct rules_matcher *m)
     match_frames_clear(&m->frames);
     match_strings_clear(&m->strings);
     m->epoch++;
+    m->resets++;
 }
 
 void rules_matcher_begin(struct rules_matcher *m)
 {
     bool full = match_strings_full(&m->strings) || match_frames_full(&m->frames) ||
                 match_paths_full(&m->paths) || match_outcomes_full(&m->outcomes) || match_kept_full(&m->kept);
-    if (full || m->memory.error < 0) {
-        forget(m);
-        m->resets++;
-    }
+    if (full || m->memory.error < 0)
+        rules_matcher_forget(m);
     m->memory.error = 0;
     match_automaton_begin(&m->automaton);
     match_states_begin(&m->states);

@@ -35,8 +35,11 @@ struct rules_matcher;
 struct rules_matcher *rules_matcher_new(const struct rules_program *program, struct budget *budget);
 struct rules_matcher *rules_matcher_free(struct rules_matcher *m);
 
-/* Starts a request. The only place where it forgets: then all numbers it gave out are void and the epoch
- * changes. */
+/* Forgets all it has learnt, and gives the memory back: all numbers it gave out are void and the epoch
+ * changes. Between requests. */
+void rules_matcher_forget(struct rules_matcher *m);
+
+/* Starts a request. The other place where it forgets. */
 void rules_matcher_begin(struct rules_matcher *m);
 uint32_t rules_matcher_epoch(const struct rules_matcher *m);
 int rules_matcher_error(const struct rules_matcher *m); /* 0, or -ENOMEM since the last begin */

@@ -263,6 +263,37 @@ UNIT(it_forgets_only_at_the_start_of_a_request_and_loses_nothing)
     aggregate_free(a);
 }
 
+/* For whoever needs the memory more: names and table, but no sums. */
+UNIT(it_forgets_when_it_is_told_and_loses_nothing)
+{
+    struct budget budget = BUDGET_INIT(64 << 20, NULL);
+    struct aggregate *a = table(&budget);
+    const size_t empty = aggregate_memory_used(a);
+    const uint32_t epoch = aggregate_epoch(a);
+    char name[32];
+    for (uint32_t i = 0; i < 5000; i++) {
+        snprintf(name, sizeof name, "pid-%u", i);
+        struct attr attr = text("process", name);
+        aggregate_add(a, aggregate_resource_of(a, bytes_str(name), &attr, 1), aggregate_series(a, 0, NULL, 0),
+                      1);
+    }
+    ck_assert_uint_gt(aggregate_memory_used(a), empty + 5000 * 32);
+    aggregate_forget(a);
+    ck_assert_uint_le(aggregate_memory_used(a), empty);
+    ck_assert_uint_ne(aggregate_epoch(a), epoch);
+    struct attr attr = text("process", "pid-4999");
+    aggregate_add(a, aggregate_resource_of(a, BYTES_LIT("pid-4999"), &attr, 1),
+                  aggregate_series(a, 0, NULL, 0), 1);
+    struct aggregate_delta *d = unit_made(aggregate_take(a));
+    ck_assert_uint_eq(d->n_cells, 5000);
+    ck_assert_uint_eq(d->next->n_cells, 1);
+    ck_assert_uint_eq(d->next->n_resources, 1);
+    aggregate_free(a);
+    ck_assert_uint_gt(budget.used, 0); /* what was taken */
+    aggregate_delta_free(d);
+    ck_assert_uint_eq(budget.used, 0);
+}
+
 UNIT(a_resource_is_remembered_by_its_bytes_as_long_as_its_number_holds)
 {
     struct aggregate *a = table(NULL);

@@ -79,6 +79,12 @@ static void fake_rest(void *context)
     note("rest");
 }
 
+static void fake_forget(void *context)
+{
+    note("forget");
+    classify_holds = 10;
+}
+
 /* Counting, then forwarding; the first alone is what `profgate count` has. */
 static const struct view_consumer consumers[] __attribute__((unused)) = {
     {
@@ -86,6 +92,7 @@ static const struct view_consumer consumers[] __attribute__((unused)) = {
         .memory_used = fake_memory_used,
         .memory_peak = fake_memory_peak,
         .rest = fake_rest,
+        .forget = fake_forget,
     },
     {
         .reserve = fake_reserve,

@@ -296,6 +296,43 @@ UNIT(a_client_that_has_much_under_way_may_come_again)
     ingest_free(g);
 }
 
+/* Who keeps more than his part forgets it, but only while all together keep too much. */
+UNIT(what_is_kept_gives_way_when_all_keep_too_much)
+{
+    const size_t mib = 1 << 20;
+    struct ingest_kept kept = {.max = 10 * mib, .each = 4 * mib};
+    const struct ingest_options o = {
+        .limits = {.column_bytes = 1000, .depth = 64}, .retry_after_ns = RETRY_NS, .kept = &kept};
+    struct ingest *one = unit_made(ingest_new(&o, consumers, ALL, &stats, NULL));
+    struct ingest *other = unit_made(ingest_new(&o, consumers, ALL, &stats, NULL));
+    static const struct {
+        size_t mib;
+        bool forgets;
+    } steps[] = {{1, false}, {5, false}, {6, true}, {10, true}, {1, false}};
+    found_samples = 5;
+    columns = 2 * mib; /* of each, kept besides */
+    classify_holds = mib;
+    ingest_push(other, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
+    ck_assert_uint_eq(kept.now, 3 * mib);
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        order[0] = 0;
+        classify_holds = steps[i].mib * mib;
+        ingest_push(one, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
+        ck_assert_msg(!!strstr(order, "forget") == steps[i].forgets, "%zu: %s", i, order);
+        ck_assert_uint_eq(kept.now, 3 * mib + classify_holds + columns);
+    }
+    kept.now += 10 * mib; /* others keep more since */
+    classify_holds = 3 * mib;
+    order[0] = 0;
+    ingest_look(one);
+    ck_assert_str_eq(order, ""); /* it worked since the last look */
+    ingest_look(one);
+    ck_assert_ptr_nonnull(strstr(order, "forget"));
+    ingest_free(one);
+    ingest_free(other);
+    ck_assert_uint_eq(kept.now, 10 * mib);
+}
+
 /* Three who reserve; one of them has no room. */
 struct nth {
     bool is_full;
