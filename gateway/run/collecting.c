@@ -43,8 +43,11 @@ static void tell_waiting(struct gateway *g, uint64_t round)
 
 /* ---- freed memory that malloc keeps ---- */
 
-/* Of memory that is free between blocks that live, so much is kept while work goes on; when a round brought
- * nothing, less. After a flood of names it is hundreds of megabytes. */
+/* Memory that is free between blocks that live, in holes that names of other lengths do not fit, grows for
+ * hours before it settles. While work goes on so much of it is kept as a part of what lives, within these
+ * bounds; when a round brought nothing, the least. After a flood of names it is hundreds of megabytes. */
+#define KEPT_FREE_PART  4u
+#define KEPT_FREE_MIN   ((size_t)4 << 20)
 #define KEPT_FREE_MAX   ((size_t)32 << 20)
 #define KEPT_FREE_QUIET ((size_t)1 << 20)
 
@@ -55,7 +58,9 @@ static void tell_waiting(struct gateway *g, uint64_t round)
 static void trim(uv_work_t *work)
 {
     const struct collecting *c = container_of(work, struct collecting, trim);
-    if (mallinfo2().fordblks > c->keep_free)
+    const struct mallinfo2 heap = mallinfo2();
+    const size_t part = min_of(max_of(heap.uordblks / KEPT_FREE_PART, KEPT_FREE_MIN), KEPT_FREE_MAX);
+    if (heap.fordblks > (c->trim_is_quiet ? KEPT_FREE_QUIET : part))
         malloc_trim(0);
 }
 
@@ -75,7 +80,7 @@ static void give_back(struct gateway *g)
     const bool is_time = is_quiet ? (c->quiet_rounds & (c->quiet_rounds - 1)) == 0 : now >= c->trim_after;
     if (c->is_trimming || !is_time)
         return;
-    c->keep_free = is_quiet ? KEPT_FREE_QUIET : KEPT_FREE_MAX;
+    c->trim_is_quiet = is_quiet;
     c->trim_after = now + GIVE_BACK_EVERY_NS;
     c->is_trimming = uv_queue_work(io_loop_uv(g->loop), &c->trim, trim, trimmed) == 0;
 }

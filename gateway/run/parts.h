@@ -70,7 +70,7 @@ struct collecting {
     bool has_news;         /* somebody had a delta in this round */
     bool is_trimming;      /* freed memory is being given back */
     uint32_t quiet_rounds; /* since there was news */
-    size_t keep_free;
+    bool trim_is_quiet;    /* nobody works meanwhile */
     uint64_t trim_after;
 };
 
