@@ -85,7 +85,9 @@ struct producer {
     uint64_t deadline_ns;
     struct sent_list told;
     uint64_t retried;
-    struct error why; /* of the last attempt that failed, or of the connection; "": nothing new */
+    struct error why;      /* of the first attempt that failed since that was told, or of the connection; "":
+                              nothing new */
+    uint64_t why_attempts; /* made by then; 0: it was none */
 
     pthread_t thread;
     rd_kafka_t *rk;
@@ -239,12 +241,15 @@ static void explain(struct error *e, const struct producer *p, const char *why, 
     error_set(e, 0, "topic %s: %s%s%s", p->options.topic, why, fix ? "; fix: " : "", fix ? fix : "");
 }
 
-static void note_failure(struct producer *p, bool is_attempt, const char *why, const char *fix)
+/* attempts: of a request, this one included; 0: it is the connection's. */
+static void note_failure(struct producer *p, uint64_t attempts, const char *why, const char *fix)
 {
     pthread_mutex_lock(&p->lock);
-    p->retried += is_attempt;
-    if (!p->why.text[0]) /* the first is the cause of the others */
+    p->retried += attempts > 0;
+    if (!p->why.text[0]) { /* the first is the cause of the others */
         explain(&p->why, p, why, fix);
+        p->why_attempts = attempts;
+    }
     pthread_mutex_unlock(&p->lock);
     io_loop_post_in(p->loop, &p->post);
 }
@@ -263,7 +268,7 @@ static void send_one_by_one(struct producer *p, struct sent *s)
     p->is_stale = true;
     p->again_at = 0;
     list_add(&p->again, s);
-    note_failure(p, true,
+    note_failure(p, s->attempts,
                  "a batch is larger than its max.message.bytes, and from now on messages are sent one by one",
                  "a larger max.message.bytes, or a smaller producer.flush_max_messages, and a restart");
 }
@@ -289,7 +294,7 @@ static void failed(struct producer *p, struct sent *s, rd_kafka_resp_err_t error
         if (!p->again.first)
             p->again_at = clock_monotonic() + wait;
         list_add(&p->again, s);
-        note_failure(p, true, why, s->fix);
+        note_failure(p, s->attempts, why, s->fix);
     }
 }
 
@@ -315,8 +320,7 @@ static void take_reports(struct producer *p)
                 landed(p, m->_private, m->err);
         else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR) {
             p->is_stale |= rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL;
-            note_failure(p, false, rd_kafka_event_error_string(event),
-                         kafka_fix(rd_kafka_event_error(event)));
+            note_failure(p, 0, rd_kafka_event_error_string(event), kafka_fix(rd_kafka_event_error(event)));
         }
         rd_kafka_event_destroy(event);
     }
@@ -438,7 +442,7 @@ static void begin_anew(struct producer *p)
     if (open_kafka(p, &e) == 0)
         p->is_stale = false;
     else
-        note_failure(p, false, e.text, NULL);
+        note_failure(p, 0, e.text, NULL);
 }
 
 /* ---- the end ---- */
@@ -637,12 +641,15 @@ static void on_post(void *arg)
     const uint64_t retried = p->retried;
     p->retried = 0;
     why = p->why;
+    const uint64_t attempts = p->why_attempts;
     p->why.text[0] = 0;
     const bool is_over = p->is_over;
     pthread_mutex_unlock(&p->lock);
     if (why.text[0])
-        p->on_event(p->user,
-                    &(struct client_event){.kind = CLIENT_RETRIED, .requests = retried, .message = why.text});
+        p->on_event(p->user, &(struct client_event){.kind = CLIENT_RETRIED,
+                                                    .requests = retried,
+                                                    .attempts = attempts,
+                                                    .message = why.text});
     while ((s = told)) {
         told = s->next;
         tell_one(p, s);

@@ -78,9 +78,14 @@ static void tell(const struct outcome *o, const struct client_event *event)
         log_limited(LOG_LEVEL_WARN, "destination rejected a part destination=%s said=\"%s\"", o->name, why);
         break;
     case CLIENT_RETRIED:
-        log_limited(LOG_LEVEL_WARN,
-                    "attempt failed and will be repeated destination=%s attempt=%" PRIu64 " error=\"%s\"",
-                    o->name, event->attempts, why);
+        if (event->attempts == 0)
+            log_limited(LOG_LEVEL_WARN,
+                        "destination is not reached and tried again destination=%s error=\"%s\"", o->name,
+                        why);
+        else
+            log_limited(LOG_LEVEL_WARN,
+                        "attempt failed and will be repeated destination=%s attempt=%" PRIu64 " error=\"%s\"",
+                        o->name, event->attempts, why);
         break;
     case CLIENT_REFUSED:
         log_limited(LOG_LEVEL_ERROR,

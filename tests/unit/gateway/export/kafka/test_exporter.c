@@ -7,6 +7,8 @@
 #include <librdkafka/rdkafka.h>
 
 #include <librdkafka/rdkafka_mock.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <string.h>
 
 #include "gateway/config/config.h"
@@ -283,6 +285,9 @@ UNIT(what_fails_for_now_is_repeated_and_there_once)
     struct bed b;
     struct found found;
     size_t samples;
+    char log[8192] = "";
+    const int standard_error = dup(STDERR_FILENO), written = memfd_create("log", MFD_CLOEXEC);
+    ck_assert(written >= 0 && dup2(written, STDERR_FILENO) >= 0);
     open_bed(&b, CONFIG_TAKES_PROFILES,
              "partition_profiles_by_resource_attributes: false, "
              "retry_on_failure: { initial_interval: 10ms, max_interval: 20ms }");
@@ -292,6 +297,11 @@ UNIT(what_fails_for_now_is_repeated_and_there_once)
                                       RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
     samples = push_one(&b);
     UNTIL(b.loop, sent(&b) == 1);
+    dup2(standard_error, STDERR_FILENO);
+    ck_assert(pread(written, log, sizeof log - 1, 0) > 0);
+    ck_assert_msg(strstr(log, "will be repeated destination=kafka/x attempt=1 "), "%s", log);
+    close(written);
+    close(standard_error);
     ck_assert_uint_ge(b.stats->value[STATS_EXPORT_PROFILES_RETRIED], 1);
     ck_assert_uint_eq(b.stats->value[STATS_EXPORT_PROFILES_FAILED], 0);
     read_topic(&b, "otlp_profiles", 4, 1, &found);
