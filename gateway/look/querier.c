@@ -238,7 +238,7 @@ static int answer_series(struct call *c, const struct look_asked *asked, struct 
 static int answer_select_series(struct call *c, const struct look_asked *asked, struct wire_writer *w)
 {
     if (!isfinite(c->step) || c->step < 0.001 || c->step > 1e9)
-        return WRONG(&c->wrong, INVALID_ARGUMENT, "step: seconds, a thousandth at least");
+        return WRONG(&c->wrong, INVALID_ARGUMENT, "step: seconds, 0.001 to 1e9");
     if (c->format != 0)
         return WRONG(&c->wrong, UNIMPLEMENTED, "aggregation: sums are taken only");
     if (c->question.under)

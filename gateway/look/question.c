@@ -10,6 +10,7 @@
 #define LAST_NS        (15 * 60ull * NSEC_PER_SEC)
 #define TOP_DEFAULT    100u
 #define TOP_MAX        1000u
+#define STEP_MAX_NS    (1000000000ull * NSEC_PER_SEC)
 #define GROUPS_DEFAULT 10u
 #define GROUPS_MAX     20u
 
@@ -67,11 +68,12 @@ static int put_group(struct look_question *q, struct bytes name, struct bytes va
 static int put_step(struct look_question *q, struct bytes name, struct bytes value, struct error *e)
 {
     uint64_t ms;
-    if (quantity_u64(value, &ms) == 0 && ms < UINT64_MAX / NSEC_PER_MSEC)
+    if (quantity_u64(value, &ms) == 0 && ms <= STEP_MAX_NS / NSEC_PER_MSEC)
         q->step_ns = ms * NSEC_PER_MSEC;
     else if (quantity_duration(value, &q->step_ns) < 0)
         q->step_ns = 0;
-    return q->step_ns > 0 ? 0 : wrong(e, name, "milliseconds, or a duration as 30s");
+    const bool is_step = q->step_ns > 0 && q->step_ns <= STEP_MAX_NS;
+    return is_step ? 0 : wrong(e, name, "milliseconds, or a duration as 30s, of 1000000000s at most");
 }
 
 static int put_by(struct look_question *q, struct bytes name, struct bytes value, struct error *e)

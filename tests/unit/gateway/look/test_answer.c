@@ -370,6 +370,9 @@ UNIT(what_is_wrong_is_said)
         {LOOK_SERIES, "group=nothing"},
         {LOOK_SERIES, "limit=21"},
         {LOOK_SERIES, "step=0"},
+        {LOOK_SERIES, "step=1e300"},
+        {LOOK_SERIES, "step=1000000000001"},
+        {LOOK_SERIES, "step=18446744073708"}, /* all but 2^64 ns, which whole slices would pass */
         {LOOK_DIFF, "a.query={"},
         {LOOK_FLAME, "from=2026-01-01"},
         {LOOK_FLAME, "trace_id=0102"},
@@ -694,6 +697,7 @@ UNIT(what_a_call_asks_wrongly_is_said_with_its_code)
         {LOOK_CALL_SERIES, "{\"matchers\":[\"{a=\\\"1\\\"}\",\"{b=\\\"1\\\"}\"]}", 501, "unimplemented"},
         {LOOK_CALL_SELECT_SERIES, "{" CPU "," TIME "}", 400, "invalid_argument"},
         {LOOK_CALL_SELECT_SERIES, "{" CPU "," TIME ",\"step\":0.001}", 400, "invalid_argument"},
+        {LOOK_CALL_SELECT_SERIES, "{" CPU "," TIME ",\"step\":1e300}", 400, "invalid_argument"},
         {LOOK_CALL_DIFF, "{\"left\":{" CPU "}}", 400, "invalid_argument"},
         {LOOK_CALL_SELECT_MERGE_SPAN_PROFILE, "{" CPU "}", 501, "unimplemented"},
         {LOOK_CALL_ANALYZE_QUERY, "{}", 501, "unimplemented"},
