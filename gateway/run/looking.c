@@ -138,6 +138,7 @@ struct asking {
 struct call {
     enum look_method method;
     bool is_json, is_malformed; /* malformed: the head */
+    bool is_untimely;           /* its timeout is no number */
     bool is_too_large;          /* of the body, or of all bodies together */
     enum coding coding;
     uint64_t timeout_ns;
@@ -340,8 +341,7 @@ static void read_head(struct call *c, const struct http_exchange *x)
     c->is_json = is_media(type, "application/json");
     c->is_malformed = !c->is_json && !is_media(type, "application/proto");
     c->coding = coding_parse(header_of(x, "content-encoding"));
-    if (timeout.p && quantity_u64(timeout, &ms) < 0)
-        ms = 0;
+    c->is_untimely = timeout.p && quantity_u64(timeout, &ms) < 0;
     c->timeout_ns = min_of(ms, PATIENCE_NS / NSEC_PER_MSEC) * NSEC_PER_MSEC;
 }
 
@@ -378,6 +378,8 @@ static void on_call_end(void *context, struct http_exchange *x)
     const struct call *c = a->call;
     if (c->is_malformed) {
         refuse_call(a, GRPC_UNKNOWN, "content-type: application/proto or application/json", 415);
+    } else if (c->is_untimely) {
+        refuse_call(a, GRPC_INVALID_ARGUMENT, "Connect-Timeout-Ms: a number of milliseconds", 0);
     } else if (c->coding == CODING_UNKNOWN) {
         refuse_call(a, GRPC_UNIMPLEMENTED, "content-encoding: these are taken: " CODING_LIST, 0);
     } else if (c->is_too_large) {

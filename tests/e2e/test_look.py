@@ -120,6 +120,19 @@ def test_what_is_wrong_is_400_and_said(gateway):
         assert status == 400 and json.loads(body)["error"], parameters
 
 
+def test_a_timeout_that_is_none_is_400_and_names_the_header(gateway):
+    for timeout, wanted in (("-1", 400), ("1e3", 400), ("", 400), ("99999999999999999999", 400), ("60000", 200)):
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=PATIENCE)
+        connection.request("POST", "/querier.v1.QuerierService/ProfileTypes", b"{}",
+                           {"Content-Type": "application/json", "Connect-Timeout-Ms": timeout})
+        answer = connection.getresponse()
+        said = json.loads(answer.read())
+        connection.close()
+        assert answer.status == wanted, (timeout, said)
+        if wanted == 400:
+            assert said["code"] == "invalid_argument" and "Connect-Timeout-Ms" in said["message"]
+
+
 def test_the_other_host_is_refused(gateway):
     assert ask(gateway, "flame", headers={"Host": "evil.example:80"})[0] == 421
 
