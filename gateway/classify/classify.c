@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gateway/classify/parts.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 
 #define TEXT_MAX \
@@ -81,6 +82,7 @@ struct classify *classify_new(const struct rules_program *program, struct aggreg
         sums_init(c) < 0)
         return classify_free(c);
     memset(c->sample_attrs, 0xff, c->n_attrs * sizeof *c->sample_attrs); /* RULES_NONE */
+    c->said_key = hash_seed() | 1;
     frames_asker(c, &c->asker);
     return c;
 }
@@ -177,7 +179,6 @@ static inline __attribute__((always_inline)) int classify_stack(struct classify 
         return 0;
     if (!rules_matcher_walk(c->matcher, &c->request.stack, &verdict))
         return rules_matcher_error(c->matcher);
-    frames_sample(c);
     struct rules_found found;
     if (!rules_matcher_find(c->matcher, &verdict, active, &c->asker, &found))
         return -ENOMEM;

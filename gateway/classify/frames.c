@@ -4,6 +4,7 @@
 
 #include "gateway/classify/attr_text.h"
 #include "gateway/classify/parts.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 
 /* Attribute keys that fields of a frame come from (LANGUAGE §1; OpenTelemetry semantic
@@ -459,6 +460,8 @@ int frames_prepare(struct classify *c)
                                             .classes = c->request.frame_class.p,
                                             .item_classes = c->request.location_class.p};
     c->asker.types = c->request.frames_at ? NULL : c->request.location_type.p; /* else not by frame */
+    r->attrs_of = 0;
+    r->number++; /* what samples of others said is not asked for any more */
     struct frame_kind none = frame_kind(c, RULES_NONE);
     struct asked asked = {.functions = c->request.asked_functions.p, .frames = c->request.asked_frames.p};
     if (c->request.frames_at)
@@ -494,8 +497,8 @@ static uint32_t find_indexed(struct classify *c, uint32_t from, uint32_t to, uin
     return RULES_NONE;
 }
 
-/* All that rules ask for in one look at its list. */
-void frames_read_sample(struct classify *c)
+/* All that rules ask for of a sample in one look at its list. */
+static __attribute__((noinline)) void read_sample(struct classify *c)
 {
     const struct profiles *v = c->request.view;
     const uint32_t *rule_key = c->request.attr_key.p, *id = c->request.attr_id.p,
@@ -514,6 +517,51 @@ void frames_read_sample(struct classify *c)
         n += found != RULES_NONE;
     }
     c->n_sample_keys = n;
+    c->request.attrs_of = c->request.sample + 1;
+}
+
+static inline uint32_t sample_attr(struct classify *c, uint32_t key)
+{
+    if (c->request.attrs_of != c->request.sample + 1)
+        read_sample(c);
+    return c->sample_attrs[key];
+}
+
+static bool ask_linked(void *context)
+{
+    struct classify *c = context;
+    return c->request.view->link.span_at[c->request.view->sample.link[c->request.sample]] != 0;
+}
+
+static __attribute__((noinline)) uint32_t learn_says(struct classify *c, uint64_t keys, struct said *said,
+                                                     uint64_t list)
+{
+    if (c->request.attrs_of != c->request.sample + 1)
+        read_sample(c);
+    uint32_t says = rules_matcher_sample(c->matcher, keys, c->sample_attrs, ask_linked(c));
+    if (rules_matcher_error(c->matcher) == 0)
+        *said = (struct said){list, says};
+    return says;
+}
+
+static uint32_t ask_sample(void *context, uint64_t keys)
+{
+    struct classify *c = context;
+    const struct profiles *v = c->request.view;
+    const uint32_t *rule_key = c->request.attr_key.p,
+                   *attribute = v->attr_index.attribute + v->sample.attrs_at[c->request.sample],
+                   *end = v->attr_index.attribute + v->sample.attrs_at[c->request.sample + 1];
+    bool linked = keys & RULES_SAYS_LINKED && ask_linked(c);
+    uint64_t list = hash_mix(c->request.number << 1 | linked, keys ^ c->said_key);
+    for (; attribute < end; attribute++) {
+        uint32_t k = rule_key[*attribute];
+        if (k == 0 || !(keys & rules_says(k - 1)))
+            continue;
+        list = (list ^ *attribute) * c->said_key;
+        list ^= list >> 32;
+    }
+    struct said *said = &c->said[list % CLASSIFY_SAID];
+    return likely(said->list == list) ? said->says : learn_says(c, keys, said, list);
 }
 
 static uint32_t find_keyed(struct classify *c, uint32_t from, uint32_t to, uint32_t key)
@@ -543,7 +591,7 @@ static uint32_t ask_attr(void *context, enum rule_scope scope, uint32_t key)
     uint32_t in = v->profile.scope[c->request.profile], of = v->scope.resource[in], found;
     struct attr_answer *a;
     switch (scope) {
-    case RULE_SCOPE_SAMPLE: return c->sample_attrs[key];
+    case RULE_SCOPE_SAMPLE: return sample_attr(c, key);
     case RULE_SCOPE_PROFILE:
         if (!answered(c, 0, key, c->request.profile, &a))
             a->text = find_indexed(c, v->profile.attrs_at[c->request.profile],
@@ -577,14 +625,8 @@ static uint32_t ask_unit(void *context)
     return frames_string(c, c->request.view->profile.unit[c->request.profile]);
 }
 
-static bool ask_linked(void *context)
-{
-    struct classify *c = context;
-    return c->request.view->link.span_at[c->request.view->sample.link[c->request.sample]] != 0;
-}
-
 void frames_asker(struct classify *c, struct rules_asker *ret)
 {
-    *ret = (struct rules_asker){c,        ask_field,  ask_inlined, ask_attr,       ask_type,
-                                ask_unit, ask_linked, NULL,        c->sample_attrs};
+    *ret = (struct rules_asker){c,        ask_field,  ask_inlined, ask_attr,  ask_type,
+                                ask_unit, ask_linked, NULL,        ask_sample};
 }

@@ -98,7 +98,6 @@ static int look(struct classify_keep *k, uint32_t stack, struct memo *memo)
     k->walks -= frames;
     if (!rules_matcher_walk(c->matcher, &c->request.stack, &verdict))
         return rules_matcher_error(c->matcher);
-    frames_sample(c);
     uint32_t kept = rules_matcher_kept(c->matcher, &verdict, k->active, &c->asker);
     if (kept == RULES_NONE)
         return -ENOMEM;

@@ -148,10 +148,20 @@ struct class_memo {
     X(struct example, examples)                                                    \
     X(uint32_t, resource_number) /* [resource] the aggregate's + 1 */
 
+/* What a sample says of some keys, by those of its attributes that have them: samples are many, such lists a
+ * few. */
+#define CLASSIFY_SAID 256u
+struct said {
+    uint64_t list; /* hashed, with the keys and the request's number */
+    uint32_t says; /* rules_matcher_sample */
+};
+
 /* What one request has. */
 struct classify_request {
     const struct profiles *view;
     uint32_t profile, sample;      /* being looked at */
+    uint32_t attrs_of;             /* the sample + 1 whose attributes were read */
+    uint64_t number;               /* of the request */
     uint32_t n_frames, *frames_at; /* [location]; NULL: every location is one frame */
     struct rules_stack stack;      /* being walked; its classes are the request's */
     struct profile_memo last_active, last_time;
@@ -185,10 +195,12 @@ struct classify {
     VEC(struct aggregate_label) labels;
 
     /* Attributes that rules ask for. */
-    struct attr_answer *answers; /* [owner kind × n_attrs + key], of this request */
-    uint32_t *sample_attrs; /* [key] text of the sample being looked at, or RULES_NONE; see frames_sample */
+    struct attr_answer *answers;          /* [owner kind × n_attrs + key], of this request */
+    uint32_t *sample_attrs;               /* [key] text of the sample request.attrs_of, or RULES_NONE */
     uint32_t *sample_keys, n_sample_keys; /* those that are not RULES_NONE */
-    struct buffer text;                   /* of attributes, while made into strings */
+    struct said said[CLASSIFY_SAID];
+    uint64_t said_key;  /* for hashing, odd */
+    struct buffer text; /* of attributes, while made into strings */
 
     struct classify_request request;
 };
@@ -205,13 +217,6 @@ int classify_resume(struct classify *c, const struct profiles *view);
 int frames_prepare(struct classify *c); /* classes of all frames; 0 or -ENOMEM */
 uint32_t frames_string(struct classify *c, uint32_t string);
 void frames_asker(struct classify *c, struct rules_asker *ret);
-void frames_read_sample(struct classify *c);
-/* Before the matcher is asked about c->request.sample: what attributes it has of those that rules ask for. */
-static inline void frames_sample(struct classify *c)
-{
-    if (c->n_attrs > 0)
-        frames_read_sample(c);
-}
 
 /* active.c: which sources each profile feeds. */
 int active_prepare(struct classify *c);

@@ -437,7 +437,6 @@ static int explain_stack(struct explainer *x, uint32_t request, uint32_t stack)
     c->request.stack.n = v->stack.locations_at[stack + 1] - v->stack.locations_at[stack];
     a.verdict.registers = c->registers;
     a.explained = (struct rules_explained){.matcher = c->matcher, .verdict = &a.verdict, .asker = &c->asker};
-    frames_sample(c);
     x->any = true;
     if (c->request.stack.n == 0 || !rules_matcher_walk(c->matcher, &c->request.stack, &a.verdict))
         return rules_matcher_error(c->matcher);

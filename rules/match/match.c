@@ -87,6 +87,7 @@ void rules_matcher_begin(struct rules_matcher *m)
     m->memory.error = 0;
     match_automaton_begin(&m->automaton);
     match_states_begin(&m->states);
+    match_outcomes_begin(&m->outcomes);
 }
 
 uint32_t rules_matcher_epoch(const struct rules_matcher *m)
@@ -185,6 +186,11 @@ uint32_t rules_matcher_active(struct rules_matcher *m, const uint64_t *mask)
 uint32_t rules_matcher_choose_one(struct rules_matcher *m, const struct rules_profile *p)
 {
     return match_outcomes_alone(&m->outcomes, p);
+}
+
+uint32_t rules_matcher_sample(struct rules_matcher *m, uint64_t keys, const uint32_t *attrs, bool linked)
+{
+    return match_outcomes_sample(&m->outcomes, keys, attrs, linked);
 }
 
 bool rules_matcher_find(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,

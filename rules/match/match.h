@@ -104,6 +104,10 @@ void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *g
 uint32_t rules_matcher_active(struct rules_matcher *m, const uint64_t *mask);
 uint32_t rules_matcher_choose_one(struct rules_matcher *m, const struct rules_profile *p);
 
+/* The number of what a sample says of some keys (rules_says): attrs[key] are the texts of all its attributes,
+ * RULES_NONE where it has none. Of this request. RULES_NONE: no memory. */
+uint32_t rules_matcher_sample(struct rules_matcher *m, uint64_t keys, const uint32_t *attrs, bool linked);
+
 /* What a sample on this stack adds to. False when memory is out. */
 bool rules_matcher_find(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
                         const struct rules_asker *asker, struct rules_found *ret);

@@ -8,6 +8,8 @@
  * Nor is it followed again: each root notes its inputs, which are few texts, and the outcome they led to is
  * remembered in a small table by root and inputs. One look there is all that most stacks pay. An evaluation
  * that reads a new input gives its root a new tag, so that what was found by fewer is not found any more.
+ * Whatever a root reads of the sample itself is one input, the number of what it says of all the keys that
+ * the root asks for: mostly nothing, and samples that say different things are few.
  *
  * States may have come apart (states.c): then each part has states, roots and outcomes of its own, of the
  * sources that are its, and what a sample adds to is all of these. They are not put together, for most of
@@ -25,8 +27,9 @@
 #include "rules/match/eval.h"
 #include "rules/program/program.h"
 
-#define LABEL_MAX       256u /* bytes of a label's text: LANGUAGE §9 */
-#define LABELS_ON_STACK 16u  /* more than any metric that ships has: no allocation for a new series */
+#define LABEL_MAX       256u       /* bytes of a label's text: LANGUAGE §9 */
+#define SAMPLES_MAX     (1u << 16) /* different ones; reached, they are forgotten between requests */
+#define LABELS_ON_STACK 16u        /* more than any metric that ships has: no allocation for a new series */
 
 int match_outcomes_init(struct match_outcomes *o, struct match_states *states, struct match_paths *paths)
 {
@@ -38,13 +41,21 @@ int match_outcomes_init(struct match_outcomes *o, struct match_states *states, s
     o->reads = paths->reads;
     tuples_init(&o->actives, budget);
     tuples_init(&o->series, budget);
+    tuples_init(&o->samples, budget);
     o->alone.budget = o->roots.budget = o->each_roots.budget = o->root.budget = budget;
     o->outcomes.budget = o->entries.budget = o->lists.budget = budget;
     o->frame_entries.budget = o->all_entries.budget = o->series_mark.budget = budget;
     o->many.budget = budget;
     o->n_recent = MATCH_RECENT_OUTCOMES;
     o->recent = o->few = calloc(o->n_recent, sizeof *o->few);
-    return o->recent ? 0 : -ENOMEM;
+    o->said = calloc(rules_program_attrs(o->p) + 3, sizeof *o->said);
+    return o->recent && o->said ? 0 : -ENOMEM;
+}
+
+static void clear_recent(struct match_outcomes *o)
+{
+    if (o->recent)
+        memset(o->recent, 0, o->n_recent * sizeof *o->recent);
 }
 
 static void clear_roots(struct match_outcomes *o)
@@ -52,8 +63,7 @@ static void clear_roots(struct match_outcomes *o)
     idmap_release(&o->roots);
     vec_release(&o->root);
     o->tags = 0; /* none is remembered, so that they never come round to 0, which says "nothing here" */
-    if (o->recent)
-        memset(o->recent, 0, o->n_recent * sizeof *o->recent);
+    clear_recent(o);
 }
 
 void match_outcomes_clear(struct match_outcomes *o)
@@ -62,6 +72,7 @@ void match_outcomes_clear(struct match_outcomes *o)
     idmap_release(&o->each_roots);
     tuples_clear(&o->actives);
     tuples_clear(&o->series);
+    tuples_clear(&o->samples);
     idmap_release(&o->alone);
     vec_release(&o->outcomes);
     vec_release(&o->entries);
@@ -77,12 +88,34 @@ void match_outcomes_release(struct match_outcomes *o)
     match_outcomes_clear(o);
     vec_release(&o->many);
     free(o->few);
+    free(o->said);
 }
 
 bool match_outcomes_full(const struct match_outcomes *o)
 {
     return o->outcomes.n > RULES_PATHS_MAX || o->entries.n > 4 * RULES_PATHS_MAX ||
            o->lists.n > 4 * RULES_PATHS_MAX;
+}
+
+void match_outcomes_begin(struct match_outcomes *o)
+{
+    if (o->samples.n <= SAMPLES_MAX)
+        return;
+    tuples_clear(&o->samples);
+    clear_recent(o);
+}
+
+uint32_t match_outcomes_sample(struct match_outcomes *o, uint64_t keys, const uint32_t *attrs, bool linked)
+{
+    uint32_t n = 0, *said = o->said;
+    said[n++] = (uint32_t)keys;
+    said[n++] = (uint32_t)(keys >> 32);
+    for (uint32_t k = 0; k < rules_program_attrs(o->p); k++)
+        if (keys & rules_says(k))
+            said[n++] = attrs[k];
+    said[n++] = linked && keys & RULES_SAYS_LINKED;
+    uint32_t id = tuples_add(&o->samples, said, n);
+    return id == TUPLES_NONE ? match_memory_out(o->memory) : id;
 }
 
 /* ---- active sources -------------------------------------------------------------------------- */
@@ -258,11 +291,7 @@ static inline uint32_t read_input(struct match_outcomes *o, const struct rules_v
         if (input->which == RULE_FIELD_TYPE && asker->types)
             return asker->types[v->registers[input->of].frame];
         return asker->field(asker->context, v->registers[input->of].frame, (enum rule_field)input->which);
-    case READ_ATTR:
-        if (input->of == RULE_SCOPE_SAMPLE && asker->sample_attrs)
-            return asker->sample_attrs[input->which];
-        return asker->attr(asker->context, (enum rule_scope)input->of, input->which);
-    case READ_LINKED: return asker->linked(asker->context);
+    case READ_SAMPLE: return asker->sample(asker->context, match_read_keys(input));
     default: return read_long_way(o, v, asker, input);
     }
 }
@@ -305,19 +334,33 @@ static void remember(struct match_outcomes *o, const struct root *root, const st
         o->recent[at] = made;
 }
 
+/* What of samples a read asks for, all of which is one input; 0: it is of something else. */
+static uint64_t keys_of(const struct read *input)
+{
+    if (input->what == READ_LINKED)
+        return RULES_SAYS_LINKED;
+    return input->what == READ_ATTR && input->of == RULE_SCOPE_SAMPLE ? rules_says(input->which) : 0;
+}
+
 /* What the notes of an evaluation were read from becomes inputs of its root. */
 static void add_inputs(struct match_outcomes *o, struct root *root, const struct eval *e)
 {
     for (uint32_t i = 0; i < e->notes.n && !root->too_many; i++) {
-        const struct read *noted = match_reads_get(o->reads, e->notes.p[i].read);
-        const struct read *input = match_reads_input(o->reads, noted);
+        struct read input = *match_reads_input(o->reads, match_reads_get(o->reads, e->notes.p[i].read));
+        uint64_t keys = e->at.asker->sample ? keys_of(&input) : 0;
         uint32_t have = 0;
-        while (have < root->n_inputs && memcmp(&root->input[have], input, sizeof *input) != 0)
+        while (have < root->n_inputs && (keys ? root->input[have].what != READ_SAMPLE
+                                              : memcmp(&root->input[have], &input, sizeof input) != 0))
             have++;
+        if (keys) {
+            keys |= have < root->n_inputs ? match_read_keys(&root->input[have]) : 0;
+            input = (struct read){READ_SAMPLE, (uint32_t)keys, (uint32_t)(keys >> 32), 0};
+        }
         if (have == MATCH_INPUTS) {
             root->too_many = true;
-        } else if (have == root->n_inputs) {
-            root->input[root->n_inputs++] = *input;
+        } else if (have == root->n_inputs || memcmp(&root->input[have], &input, sizeof input) != 0) {
+            root->n_inputs = max_of(root->n_inputs, have + 1);
+            root->input[have] = input;
             root->tag = ++o->tags;
         }
     }

@@ -21,7 +21,7 @@
 
 /* Where the decision tree begins for a state and a set of active sources; and its inputs: what any read below
  * it is a function of. */
-#define MATCH_INPUTS 10u /* more than the shipped packs ask of any sample */
+#define MATCH_INPUTS 8u /* more than the shipped packs ask of any sample */
 struct root {
     uint32_t node, n_inputs;
     uint32_t tag; /* a number of its own for these inputs, never 0 */
@@ -49,6 +49,8 @@ struct match_outcomes {
     struct match_reads *reads;
 
     struct tuples actives; /* sets of sources, a bit each */
+    struct tuples samples; /* what samples say: keys, texts by key, whether they are linked */
+    uint32_t *said;        /* one being asked for */
     struct idmap alone;    /* type, unit and timed → active, of profiles without siblings */
 
     struct idmap roots; /* active, state → its place in `root` */
@@ -77,9 +79,15 @@ void match_outcomes_clear(struct match_outcomes *o); /* forgets all: it knows st
 void match_outcomes_release(struct match_outcomes *o);
 bool match_outcomes_full(const struct match_outcomes *o);
 
+/* A request begins: forgets what samples said when that is much. */
+void match_outcomes_begin(struct match_outcomes *o);
+
 /* The number of a set of sources; of those that a profile without siblings feeds. RULES_NONE: no memory. */
 uint32_t match_outcomes_active(struct match_outcomes *o, const uint64_t *mask);
 uint32_t match_outcomes_alone(struct match_outcomes *o, const struct rules_profile *p);
+
+/* The number of what a sample says of these keys; RULES_NONE: no memory. */
+uint32_t match_outcomes_sample(struct match_outcomes *o, uint64_t keys, const uint32_t *attrs, bool linked);
 
 static inline struct rules_outcome *match_outcomes_at(struct match_outcomes *o, uint32_t outcome)
 {

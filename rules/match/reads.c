@@ -64,6 +64,7 @@ enum rules_level match_reads_level(const struct match_reads *x, const struct rea
 {
     read = match_reads_input(x, read);
     switch (read->what) {
+    case READ_SAMPLE:
     case READ_LINKED: return RULES_LEVEL_SAMPLE;
     case READ_TYPE:
     case READ_UNIT: return RULES_LEVEL_PROFILE;
@@ -159,6 +160,7 @@ uint32_t match_reads_value(struct match_reads *x, const struct read *read, const
     case READ_TYPE: return asker->profile_type(asker->context);
     case READ_UNIT: return asker->profile_unit(asker->context);
     case READ_LINKED: return asker->linked(asker->context);
+    case READ_SAMPLE: return asker->sample(asker->context, match_read_keys(read));
     case READ_COLUMN:
     case READ_NODE: return of_frame(x, read, at);
     case READ_CAPTURE:

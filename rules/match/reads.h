@@ -32,11 +32,18 @@ enum read_what {               /* `of`                `which`            `column
                  READ_CAPTURE, /* read                regex                       */
                  READ_MATCH,   /* read                bit of the text domain      */
                  READ_NEAREST, /* table over a stack  set of its rows             */
+                 READ_SAMPLE,  /* an input: keys, low half    high half             */
 };
 struct read {
     enum read_what what;
     uint32_t of, which, column; /* 0 where there is nothing to say */
 };
+
+/* Of READ_SAMPLE what samples say is read: rules_says. */
+static inline uint64_t match_read_keys(const struct read *read)
+{
+    return (uint64_t)read->which << 32 | read->of;
+}
 
 /* What a read gave. */
 struct read_note {

@@ -43,6 +43,14 @@ struct rules_verdict {
     uint16_t state[RULES_PARTS_MAX]; /* [part] */
 };
 
+/* A set of things that samples say: attributes by key, those with high numbers all together, and whether they
+ * are linked. */
+#define RULES_SAYS_LINKED (1ull << 63)
+static inline uint64_t rules_says(uint32_t key)
+{
+    return 1ull << (key < 62 ? key : 62);
+}
+
 /* Whom the matcher asks for what only the caller knows. Answers are string numbers, RULES_NONE for none. */
 struct rules_asker {
     void *context;
@@ -52,8 +60,11 @@ struct rules_asker {
     uint32_t (*profile_type)(void *context);
     uint32_t (*profile_unit)(void *context);
     bool (*linked)(void *context);
-    const uint32_t *types;        /* [frame] what field() says of its type; may be NULL */
-    const uint32_t *sample_attrs; /* [key] what attr() says of the sample being asked about; may be NULL */
+    const uint32_t *types; /* [frame] what field() says of its type; may be NULL */
+    /* The number (rules_matcher_sample) of what attr() of these keys and linked() say of the sample being
+     * asked about, so that they need not be asked one by one. All askers of a matcher have it, or none
+     * (NULL). */
+    uint32_t (*sample)(void *context, uint64_t keys);
 };
 
 /* One addition: of the sample's weight (as the source's `value` says) to a series. */

@@ -336,6 +336,41 @@ UNIT(samples_that_are_alike_share_their_stacks_outcome)
     world_free(w);
 }
 
+/* What samples say is known by lists of attributes, whose numbers mean something else in each request. */
+UNIT(what_samples_say_is_of_their_request)
+{
+    enum { NAMES = 16 };
+    struct world *w = world_new(C("s", "label t = sample[\"t\"]") C("l", "where linked") C("z", ""));
+    for (uint32_t request = 0; request < 40; request++) {
+        char text[16], want[32];
+        uint32_t link = build_link(w->b, (const uint8_t *)"0123456789abcdef", (const uint8_t *)"01234567");
+        resource(w, "x");
+        profile(w, "x", "y", 0, 1);
+        uint32_t location = frame(w, "go", "f");
+        for (uint32_t i = 0; i < NAMES; i++) {
+            snprintf(text, sizeof text, "t%u", (i + request) % NAMES);
+            uint32_t attr = build_attribute_text(w->b, "t", bytes_str(text));
+            int64_t one = 1;
+            for (uint32_t k = 0; k <= (i + request) % NAMES; k++)
+                build_sample(w->b, &(struct build_sample){.stack = build_stack(w->b, &location, 1),
+                                                          .link = k == 0 ? link : 0,
+                                                          .values = &one,
+                                                          .n_values = 1,
+                                                          .attrs = &attr,
+                                                          .n_attrs = 1});
+        }
+        finish(w);
+        push(w);
+        for (uint32_t i = 0; i < NAMES; i++) {
+            snprintf(want, sizeof want, "s{t=t%u}", i);
+            ck_assert_int_eq(sum_of(w, want), i + 1);
+        }
+        ck_assert_int_eq(sum_of(w, "l{}"), NAMES);
+        ck_assert_int_eq(sum_of(w, "z{}"), NAMES * (NAMES + 1) / 2);
+    }
+    world_free(w);
+}
+
 UNIT(a_resource_is_known_by_its_message_only_if_that_says_all)
 {
     struct world *w = world_new(C("r", "label a = resource[\"service.name\"]"));
