@@ -5,8 +5,8 @@
  * lately.
  *
  * Who waits is in his address's queue, and the queues form a ring: each turn of the loop they are given
- * TURNS_ROUND_NS, one connection of each address after the other. So the cost of being beside a flood is one
- * millisecond in a turn, however many connections the flood has. All others are never queued, and pay one
+ * TURNS_ROUND_NS, one connection of each address after the other. So the cost of being beside a flood is that
+ * in a turn, however many connections the flood has. All others are never queued, and pay one
  * comparison.
  */
 #include "gateway/listen/turns.h"

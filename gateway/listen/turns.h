@@ -19,10 +19,10 @@
 
 /* One connection's turn: after this time what is left of its input waits. Looked at after every TURNS_PIECE
  * bytes, so that a clock is not read for each request. */
-#define TURNS_ONE_NS (500u * 1000)
+#define TURNS_ONE_NS (200u * 1000)
 #define TURNS_PIECE  (16u << 10)
 /* All of the queues in one turn of the loop. */
-#define TURNS_ROUND_NS (1000u * 1000)
+#define TURNS_ROUND_NS (400u * 1000)
 
 /* An address is busy when it used so much time more than its free share of the worker: a twentieth, which is
  * some hundreds of ordinary requests a second. What it used is forgotten in as many times twenty, four
