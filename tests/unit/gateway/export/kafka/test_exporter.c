@@ -7,9 +7,9 @@
 #include <librdkafka/rdkafka.h>
 
 #include <librdkafka/rdkafka_mock.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <string.h>
 
 #include "gateway/config/config.h"
 #include "gateway/export/kafka/exporter.h"
