@@ -55,6 +55,8 @@ struct viewer {
     struct io_signal *interrupt, *terminate;
     bool is_over;            /* by a signal, maybe before all is read */
     uint64_t from_ns, to_ns; /* when what is in the files was */
+    uint64_t samples, rejected;
+    struct error first; /* why the first one was */
 };
 
 static int take_request(void *context, const struct profiles *view, uint32_t request)
@@ -66,6 +68,10 @@ static int take_request(void *context, const struct profiles *view, uint32_t req
     at = at ? at : clock_realtime();
     v->from_ns = v->from_ns ? min_of(v->from_ns, at) : at;
     v->to_ns = max_of(v->to_ns, at);
+    if (v->rejected == 0)
+        v->first = view->rejected.first;
+    v->samples += view->sample.n;
+    v->rejected += view->rejected.samples;
     look_tap_push(v->tap, view, at);
     looking_take(v->looking, look_tap_take(v->tap));
     io_loop_run_once(v->loop, 0); /* signals, too */
@@ -148,6 +154,20 @@ static void end(struct viewer *v)
     config_free(v->config);
 }
 
+/* What is not shown, and why; with nothing left, that there is nothing to show. */
+static int say_rejected(const struct viewer *v, struct error *e)
+{
+    if (v->samples == v->rejected)
+        return v->rejected == 0
+                   ? error_set(e, -ENODATA, "no samples in these files")
+                   : error_set(e, -ENODATA, "no samples in these files: %" PRIu64 " rejected; the first: %s",
+                               v->rejected, v->first.text);
+    if (v->rejected > 0)
+        fprintf(stderr, "profgate look: %" PRIu64 " of %" PRIu64 " samples rejected; the first: %s\n",
+                v->rejected, v->samples, v->first.text);
+    return 0;
+}
+
 static int look(const char *listen, char **files, int n, struct error *e)
 {
     struct viewer v = {0};
@@ -157,6 +177,8 @@ static int look(const char *listen, char **files, int n, struct error *e)
             r = -EBADMSG;
             code = EXIT_NO;
         }
+    if (r == 0 && (r = say_rejected(&v, e)) < 0)
+        code = EXIT_NO;
     if (r == 0)
         r = listen_at(&v, e);
     if (r == 0) {

@@ -58,7 +58,11 @@ def test_an_interrupt_while_files_are_read_ends_it(tmp_path):
 @pytest.mark.parametrize("arguments, code, words", [
     ([], 2, "name a captured request"), (["/no/such/file"], 1, "/no/such/file"), (["--nonsense"], 2, "nonsense"),
     (["--listen", "127.0.0.1:1x", DATA / "pprof/go-cpu.pb.gz"], 3, "127.0.0.1:1x"),
+    (["empty"], 1, "no samples in these files"), (["deep"], 1, "no samples in these files: 1 rejected"),
 ])
-def test_what_is_wrong_is_said(arguments, code, words):
+def test_what_is_wrong_is_said(arguments, code, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").touch()
+    (tmp_path / "deep").write_text(";".join("f" * 70000) + " 1\n")  # more frames than a stack may have
     done = subprocess.run([BUILD / "profgate", "look", *arguments], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == code and words in done.stderr and done.stdout == "", done
