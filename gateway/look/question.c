@@ -126,11 +126,16 @@ static int put(struct look_question *q, struct bytes name, struct bytes value, s
         return put_trace(q, name, value, e);
     if (bytes_starts(name, "metric."))
         return vec_append(&q->metric_labels, (struct look_metric_label){bytes_from(name, 7), value});
-    if (bytes_is(name, "lines"))
-        q->detail = bytes_is(value, "1") || bytes_is(value, "true") ? LOOK_LINES : LOOK_FUNCTIONS;
-    else if (bytes_is(name, "sort"))
+    if (bytes_is(name, "lines")) {
+        const bool has_lines = bytes_is(value, "1") || bytes_is(value, "true");
+        q->detail = has_lines ? LOOK_LINES : LOOK_FUNCTIONS;
+        return has_lines || bytes_is(value, "0") || bytes_is(value, "false") ? 0 : wrong(e, name, "0 or 1");
+    }
+    if (bytes_is(name, "sort")) {
         q->by_total = bytes_is(value, "total");
-    else if (bytes_is(name, "filter"))
+        return q->by_total || bytes_is(value, "self") ? 0 : wrong(e, name, "self or total");
+    }
+    if (bytes_is(name, "filter"))
         q->filter = value;
     else if (bytes_is(name, "metric"))
         q->metric = value;

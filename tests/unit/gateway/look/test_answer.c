@@ -366,6 +366,8 @@ UNIT(what_is_wrong_is_said)
         {LOOK_FLAME, "query=%zz"},
         {LOOK_SANDWICH, ""},
         {LOOK_TOP, "by=x"},
+        {LOOK_TOP, "sort=totals"},
+        {LOOK_FLAME, "lines=yes"},
         {LOOK_TOP, "limit=1001"},
         {LOOK_SERIES, "group=nothing"},
         {LOOK_SERIES, "limit=21"},
