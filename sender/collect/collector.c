@@ -138,7 +138,6 @@ static uint32_t known_file(struct collector *c, const struct process *process,
                            const struct sample_frame *from, uint32_t *at, uint64_t now)
 {
     struct collector_code code;
-    struct allowance *user = procs_allowance(c->procs, process, now);
     uint32_t number = files_of_serial(c->files, from->file);
     struct file *file = files_get(c->files, number);
     if (file) {
@@ -146,6 +145,7 @@ static uint32_t known_file(struct collector *c, const struct process *process,
         if (*at == UINT32_MAX || !window_wants(&c->window, *at, process->pid))
             return number;
     }
+    struct allowance *user = procs_allowance(c->procs, process, now);
     if (!open_known(c, process, from, user, &code))
         return number;
     number = number ? number : add_known(c, &code, user);
