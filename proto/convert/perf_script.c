@@ -374,8 +374,21 @@ struct reading {
     struct head head;
     bool is_open;
     uint64_t first, last; /* times */
-    bool has_time;
+    bool has_time, has_frames, has_branches;
 };
+
+/* "0x401136/0x401150/P/-/-/0", "main+0x4/work/-/-/-/2": a branch (-F brstack): from, to, and letters of three
+ * things known of it. */
+static bool is_branch(struct bytes word)
+{
+    uint32_t letters = 0;
+    for (size_t i = 1; i + 2 < word.n && letters < 3; i++) {
+        bool is_letter = word.p[i] == '/' && word.p[i + 2] == '/';
+        letters = is_letter ? letters + 1 : 0;
+        i += is_letter;
+    }
+    return letters == 3;
+}
 
 /* Of the clocks of CPUs and tasks the period is nanoseconds of CPU time. */
 static int type_of(struct stacks *s, const struct head *h, uint32_t *ret, struct error *e)
@@ -421,6 +434,7 @@ static int put_sample(struct reading *r, struct error *e)
     int done = type_of(r->s, h, &type, e);
     if (done != 0)
         return done;
+    r->has_frames |= r->s->stack.n > 0;
     uint32_t stack = build_stack(r->s->build, r->s->stack.p, r->s->stack.n);
     done = stacks_add(r->s, type, stack, attributes_of(r->s, h), h->has_period ? h->period : 1);
     if (done == FROM_TEXT_MALFORMED)
@@ -446,6 +460,8 @@ static int begin_sample(struct reading *r, const struct head *h, struct error *e
     /* A tracepoint's text may begin with what looks like a number: addresses are longer, or have a file. */
     if (take_frame(rest, &f) && (f.file.n || rest.p[rest.n - 1] == ')' || f.address > 0xffff))
         put_frame(r->s, rest);
+    else
+        r->has_branches |= is_branch(next_word(&rest));
     return 0;
 }
 
@@ -459,6 +475,11 @@ static int read_line(struct reading *r, struct bytes line, struct bytes *rest, u
     if (line.p[0] == '#')
         return 0;
     bool is_inside = is_blank(line.p[0]);
+    struct bytes words = line;
+    if (is_inside && is_branch(next_word(&words))) {
+        r->has_branches = true;
+        return 0;
+    }
     if (line.p[0] != '\t' && (take_head(line, &h) || (!is_inside && take_part(line, &h))))
         return begin_sample(r, &h, e);
     is_inside |=
@@ -504,6 +525,9 @@ int from_perf_script(struct stacks *s, struct bytes text, const struct from_text
         r = read_line(&reading, line, &text, &number, e);
     if (r == 0)
         r = put_sample(&reading, e);
+    if (r == 0 && reading.has_branches && !reading.has_frames)
+        r = error_set(e, FROM_TEXT_MALFORMED,
+                      "branches (brstack) and no stack: record with --call-graph, print with -F +ip,sym");
     s->lasted = reading.last - reading.first;
     return r == FROM_TEXT_MALFORMED ? error_prefix(e, r, "line %llu: ", (unsigned long long)number) : r;
 }

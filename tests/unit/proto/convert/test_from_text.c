@@ -256,6 +256,30 @@ UNIT(what_is_no_perf_script_is_refused_by_its_line)
     expect_refused(FROM_TEXT_PERF_SCRIPT, "# nothing\n", "no stack");
 }
 
+/* Samples that have no frame at all may be wanted for their counts; of branches somebody expects stacks. */
+UNIT(perf_script_with_branches_alone_is_refused_with_the_reason)
+{
+    static const char head[] = "ls 12 1.5:          9 cycles: ";
+    static const char *const branches[] = {" 0x401136/0x401150/P/-/-/0  0x401120/0x401130/M/-/-/0 \n",
+                                           " main+0x4/work/-/-/-/2/COND/- \n",
+                                           "\n 0x401136/0x401150/P/X/A/0/CALL \n\n"};
+    char text[256];
+    for (uint32_t i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, "%s%s", head, branches[i]);
+        expect_refused(FROM_TEXT_PERF_SCRIPT, text, "brstack");
+    }
+    expect_refused(FROM_TEXT_PERF_SCRIPT, " 0x401136/0x401150/P/-/-/0  0x401120/0x401130/M/-/-/0 \n",
+                   "brstack");
+    struct made m;
+    make(&m, FROM_TEXT_PERF_SCRIPT,
+         "ls 12 1.5: 9 cycles: \n\t401136 main (/bin/ls)\n\t0x401136/0x401150/P/-/-/0\n\n");
+    ck_assert_int_eq(m.r, 0);
+    release(&m);
+    make(&m, FROM_TEXT_PERF_SCRIPT, "ls 12 1.5: 9 cycles: /a/b/c/d\n"); /* a tracepoint's text, say */
+    ck_assert_int_eq(m.r, 0);
+    release(&m);
+}
+
 UNIT(texts_are_told_from_protobuf)
 {
     static const char *const folded[] = {" a b c 4\n", " a b c 4\n a b c 5\n",    "\ta b c 4\n a;b 5\n",
