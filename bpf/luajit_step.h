@@ -380,7 +380,11 @@ LUAJIT_PART luajit_enter(LUAJIT_HANDLE handle)
     }
     if (!r->has_all)
         return LUAJIT_COMES;
-    if (luajit_leave(handle, luajit_room(r->ip)))
+    bpf_u64 to = 0;
+    bpf_u32 room = luajit_room(r->ip);
+    if (room == 8 && !LUAJIT_LOAD(r->sp, &to) && to - p->start < p->size)
+        room = 0; /* it is a subroutine of its own that returns */
+    if (luajit_leave(handle, room))
         return LUAJIT_COMES_OUT;
     if (luajit_is_frame(r->sp))
         return LUAJIT_COMES;

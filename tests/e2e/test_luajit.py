@@ -142,6 +142,17 @@ def test_a_program_that_begins_is_seen_exactly(way):
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
 
+def test_what_the_interpreter_calls_of_its_own_has_its_callers():
+    # The remainder of a division is a subroutine of the interpreter's, which returns into it and not to C.
+    text = "local function inner() local x = 0 for i = 1, 1e6 do x = x + i % 101 + i % 103 + i % 107 end return x end " \
+        "local function outer() local x = inner() return x end while true do outer() end"
+    program = Process([OWN or pytest.skip("no LuaJIT here"), "-joff", "-e", text])
+    stacks = seen(program, 700, first=FIRST).of(program.pid)
+    hits, exact, complete, named, odd = judged(stacks, lambda stack: (
+        names_of(stack, "luajit") == ("main chunk", "outer", "inner"), stack.incomplete is None, True))
+    assert min(exact, complete) >= nearly_all(LATE, hits), odd[:3]
+
+
 def test_one_that_lies_harms_nobody(tmp_path):
     lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "luajit_liar.c", lambda: start((OWN or "luajit", "-joff"), "600"), FIRST,
                                  lambda *both: min(sum(stacks.values()) for stacks in both) >= 150)
