@@ -45,6 +45,7 @@ static int copy_files(struct compilation *c, const struct rules_input *inputs)
         c->files[i].name = arena_copy(keep, bytes_str(inputs[i].name));
         c->files[i].text = inputs[i].builtin ? text : arena_copy(keep, text);
         c->files[i].builtin = inputs[i].builtin;
+        c->files[i].proven = inputs[i].proven;
         if (!c->files[i].name.p || !c->files[i].text.p)
             return -ENOMEM;
     }

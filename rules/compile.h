@@ -21,6 +21,7 @@ struct rules_input {
     const char *name; /* shown in diagnostics */
     struct bytes text;
     bool builtin; /* a shipped pack: loads before the user's files; its text must outlive the set */
+    bool proven;  /* its tests are known to hold: they are stepped over, and no part of the set */
 };
 
 /* Compiles the files together, in this order. Returns the set, or NULL when there was an error; *ret always

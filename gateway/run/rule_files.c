@@ -75,14 +75,15 @@ static int add(struct collect *c, const char *name, char *text, size_t n, struct
         return error_set(e, -EINVAL, "more than %u rule files", FILES_MAX);
     }
     c->texts[c->n_texts++] = text;
-    c->inputs[c->n++] = (struct rules_input){name, bytes_of(text, n), false};
+    c->inputs[c->n++] = (struct rules_input){.name = name, .text = bytes_of(text, n)};
     return 0;
 }
 
 static void add_builtin(struct collect *c)
 {
     for (const struct embedded_file *f = rules_builtin; f->name && c->n < BUILTIN_MAX; f++)
-        c->inputs[c->n++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
+        c->inputs[c->n++] = (struct rules_input){
+            .name = f->name, .text = bytes_of(f->data, f->size), .builtin = true, .proven = true};
 }
 
 static int add_path(struct collect *c, uint32_t item, struct arena *names, struct error *e)

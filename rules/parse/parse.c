@@ -256,10 +256,25 @@ static bool parse_switch(struct parser *p, struct list *switches)
     return true;
 }
 
+/* To behind the brace that closes it; of a file that is known to be right. */
+static void step_over_test(struct parser *p)
+{
+    uint32_t depth = 0;
+    do {
+        depth += at_kind(p, 0, TOKEN_BRACE);
+        depth -= depth > 0 && at_kind(p, 0, TOKEN_UNBRACE);
+        next(p);
+    } while (!at_kind(p, 0, TOKEN_END) && (depth > 0 || p->tokens[p->at - 1].kind != TOKEN_UNBRACE));
+}
+
 static bool parse_test_statement(struct parser *p, struct list *tests, uint32_t pack)
 {
     struct ast_test test;
     struct arena *keep = p->keep;
+    if (p->file->proven) {
+        step_over_test(p);
+        return true;
+    }
     p->keep = p->tests;
     bool good = parse_test(p, &test);
     p->keep = keep;

@@ -415,7 +415,7 @@ static void warn_metric(struct report *report, const struct ast_pack *pack, cons
             report_plain(report, "W204", wide->place, "add: limit 200 largest",
                          "`%.*s` may give very many series", BYTES_FMT(wide->source));
     }
-    bool tested = m->also || m->override;
+    bool tested = m->also || m->override || report->files[m->place.file].proven;
     for (uint32_t i = 0; !tested && i < pack->n_tests; i++) {
         for (uint32_t k = 0; k < pack->tests[i].n_expects; k++)
             tested |= bytes_eq(pack->tests[i].expects[k].metric.name, m->name.name);

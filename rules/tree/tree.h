@@ -332,6 +332,7 @@ struct rule_file {
     struct bytes text; /* whole, NUL-terminated */
     struct bytes pack;
     bool builtin;
+    bool proven; /* its tests are not read */
 };
 
 struct rule_keep;

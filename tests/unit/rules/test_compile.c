@@ -154,6 +154,30 @@ UNIT(a_set_without_its_tests_holds_less_and_counts_the_same)
     compiled_free(&c);
 }
 
+UNIT(tests_of_a_proven_file_are_stepped_over)
+{
+    static const char text[] =
+        "rules 1\npack p\ncounter p.m { on cpu label l = type of leaf }\n"
+        "test \"a } and a {\" { resource[\"a\"] = \"{\" stack go \"f\" expect p.m { l = \"go\" } }\n"
+        "test \"b\" { stack go \"f\" expect p.m { l = \"go\" } }\ncounter p.n { on cpu }\n";
+    for (int proven = 0; proven < 2; proven++) {
+        struct rules_input inputs[100] = {{.name = "p.rules", .text = BYTES_LIT(text), .proven = proven}};
+        uint32_t n = 1;
+        for (const struct embedded_file *f = rules_builtin; f->name; f++)
+            inputs[n++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true, proven};
+        struct rules_diagnostics found;
+        struct rule_set *set = unit_made(rules_compile(inputs, n, &found));
+        ck_assert_uint_eq(found.n_errors, 0);
+        ck_assert_uint_eq(found.n, !proven); /* no test expects p.n */
+        ck_assert_ptr_nonnull(metric_named(set, "p.m"));
+        ck_assert_ptr_nonnull(metric_named(set, "p.n"));
+        ck_assert_int_eq(set->n_tests > 2, !proven);
+        ck_assert_int_eq(set->n_tests == 0 && !set->test_arena.blocks, proven);
+        rules_diagnostics_release(&found);
+        rules_set_free(set);
+    }
+}
+
 UNIT(one_wrong_file_gives_no_set)
 {
     static const char good[] = "rules 1 pack g counter g.m { on cpu }", bad[] = "rules 1 pack b frame x = y";
