@@ -349,6 +349,10 @@ static void *listen_for_hangup(void *unused)
  * small ones that live leave a heap full of holes. */
 #define LARGE_BLOCK (512 << 10)
 
+/* At the start: what is made then stays, and the larger it is the less of it is ever written to. So it is
+ * given pages that come when they are, and not what the reading of rules has left. */
+#define START_BLOCK (32 << 10)
+
 int gateway_run(const struct gateway_options *options, struct error *e)
 {
     struct gateway *g = calloc(1, sizeof *g);
@@ -357,8 +361,9 @@ int gateway_run(const struct gateway_options *options, struct error *e)
     g->options = options;
     g->config = options->config;
     signal(SIGPIPE, SIG_IGN);
-    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+    mallopt(M_MMAP_THRESHOLD, START_BLOCK);
     int r = start(g, e);
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
     if (r == 0) {
         malloc_trim(0); /* reading configuration and rules takes more than what is kept of them */
         announce(g);
