@@ -89,6 +89,17 @@ static __always_inline struct hotspot_known *hotspot_entry(__u64 ip)
         (const struct hotspot_place *)w->runtime.place.word
 #include "bpf/hotspot_step.h"
 
+#define BEAM_HANDLE __u32
+#define BEAM_PART   __attribute__((noinline)) int
+#define BEAM_OPEN(slot)                                                                     \
+    struct scratch *s = scratch_of(slot);                                                   \
+    if (!s)                                                                                 \
+        return -1;                                                                          \
+    __attribute__((unused)) struct unwind_registers *r = &s->walk.at;                       \
+    __attribute__((unused)) struct beam_walk *w = (struct beam_walk *)s->walk.runtime.word; \
+    __attribute__((unused)) const struct beam_place *p = (const struct beam_place *)s->walk.runtime.place.word
+#include "bpf/beam_step.h"
+
 /* Filled by user space, by RUNTIME_PLACE_KEY. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -351,6 +362,21 @@ static __always_inline int go_step(struct scratch *s, __u64 address)
 {
     s->walk.runtime.is_go = 1;
     return STEP_NATIVE;
+}
+
+static __always_inline int beam_step(struct scratch *s, __u64 address)
+{
+    struct runtime_walk *r = &s->walk.runtime;
+    struct beam_walk *w = (struct beam_walk *)r->word;
+    const struct beam_place *place = (const struct beam_place *)r->place.word;
+    _Static_assert(sizeof *w <= sizeof r->word, "fits");
+    if (!r->is_ahead && !r->inside && address - place->text < place->text_size)
+        return STEP_NATIVE;
+    int did = beam_walk_on(s->walk.slot, address, r->is_ahead);
+    r->inside = w->is_inside ? RUNTIME_BEAM : 0;
+    if (w->word.kind == SAMPLE_FRAME_WORD)
+        tell_word(s, w->word);
+    return did;
 }
 
 /* By what such a wish is known: no file's key. */

@@ -18,7 +18,8 @@
     ROW(RUBY, ruby)       \
     ROW(PERL, perl)       \
     ROW(GO, go)           \
-    ROW(LUAJIT, luajit)
+    ROW(LUAJIT, luajit)   \
+    ROW(BEAM, beam)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
@@ -26,8 +27,9 @@ enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
 
 /* Of a mapping: code of no file. It is that of the process's one runtime that generates code. */
 #define RUNTIME_GENERATED RUNTIME_TAGS
-#define RUNTIMES_GENERATING \
-    (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_RUBY | 1u << RUNTIME_LUAJIT)
+#define RUNTIMES_GENERATING                                                                 \
+    (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_RUBY | 1u << RUNTIME_LUAJIT | \
+     1u << RUNTIME_BEAM)
 /* Whose frames are those of the machine, or among them. */
 #define RUNTIMES_ON_STACK (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_GO)
 

@@ -387,18 +387,24 @@ static int rest_step(void *user, struct unwind_registers *at, rest_load_fn load,
         (m->key.inode ? !file || file->runtime != r->generator : !m->key.device))
         return 1;
     struct source memory = {.fd = r->memory, .size = INT64_MAX, .allowance = r->share};
+    struct sample_frame ahead = {0};
+    if (r->n_ahead > 0)
+        memcpy(&ahead, r->ahead + (r->n_ahead - 1) * SAMPLE_FRAME_WORDS, sizeof ahead);
     struct runtime_process process = {.pid = r->head.pid,
                                       .start = r->head.start,
                                       .memory = &memory,
                                       .offset = file ? address - m->start + m->offset : 0,
-                                      .place = &r->generated};
+                                      .place = &r->generated,
+                                      .ahead = ahead.runtime == r->generator ? &ahead : NULL};
     struct runtime_stack stack = {load, of};
     if (!runtime_of(r->generator)->step(&process, &stack, at, &word))
         return 1;
     if (word.kind == SAMPLE_FRAME_CODE)
         (void)rest_frame(r, address, UNWIND_CFA_RBP);
-    else if (word.kind == SAMPLE_FRAME_WORD)
+    else if (word.kind == SAMPLE_FRAME_WORD && word.where)
         put(r, &word);
+    else if (word.kind == SAMPLE_FRAME_WORD)
+        (void)put_words(r);
     r->is_told = false;
     return 0;
 }

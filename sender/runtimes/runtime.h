@@ -39,6 +39,8 @@ struct runtime_process {
     uint64_t offset;
     /* resolve, step: what prepare said. */
     const struct runtime_place *place;
+    /* step: the last word of the runtime's that was told ahead; NULL: there is none. */
+    const struct sample_frame *ahead;
 };
 
 /* What a word is called; slices into the arena, or static. */
@@ -90,8 +92,9 @@ struct runtime {
                     struct arena *text, struct runtime_name *ret);
 
     /* Goes from a frame in generated code, or in the runtime's file, to its caller, as the kernel side's step
-     * does. word->kind says what is to be told: a word; the code; or nothing, SAMPLE_FRAME_KERNEL. False: it
-     * is no frame of the runtime's, or cannot be said. NULL: its frames are not the stack's. */
+     * does. word->kind says what is to be told: a word, of which those told ahead are told if its `where`
+     * is 0; the code; or nothing, SAMPLE_FRAME_KERNEL. False: it is no frame of the runtime's, or cannot be
+     * said. NULL: its frames are not the stack's. */
     bool (*step)(const struct runtime_process *process, const struct runtime_stack *stack,
                  struct unwind_registers *at, struct sample_frame *word);
 };

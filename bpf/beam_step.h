@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * One step through a thread's Erlang frames: from code that was generated to its process's stack, along that
+ * a return address each, and back to the thread's stack where process_main was called. The same code runs in
+ * the kernel (runtimes.bpf.h) and in user space, where it is tried on memory that lies.
+ *
+ * Who includes it has defined before:
+ *
+ *     RUNTIME_READ(to, n, address)   copies n bytes of the thread's memory; 0 if it can
+ *     RUNTIME_THREAD()               the thread pointer
+ *     BEAM_HANDLE, BEAM_PART         by what a function of its own knows the walk, and how one is declared
+ *     BEAM_OPEN(handle)              declares `w`, the struct beam_walk, `r`, the registers, and `p`, the
+ *                                    struct beam_place; or returns -1
+ */
+#ifndef BPF_BEAM_STEP_H
+#define BPF_BEAM_STEP_H
+
+#include "bpf/beam.h"
+#include "bpf/cpython.h"
+#include "bpf/sample.h"
+
+/* What is read of memory at once, in words. */
+#define BEAM_READ_WORDS 16u
+
+/* What a walk knows; all 0 but `is_inside` may be anything at first. */
+struct beam_walk {
+    bpf_u64 is_inside; /* more is to come of the Erlang stack */
+    bpf_u64 next;      /* where on it */
+    bpf_u64 base;      /* the scheduler's registers; 0: to be looked for */
+    bpf_u64 odd;       /* the topmost return address, if it is no multiple of 4; else 0 */
+    bpf_u64 one;
+    bpf_u64 back, check;      /* ahead: where C returns to, and what BEAM_CHECK says */
+    struct sample_frame word; /* to be told if its kind says so */
+    bpf_u64 read[BEAM_READ_WORDS];
+};
+
+#define BEAM_INLINE            static inline __attribute__((always_inline))
+#define BEAM_LOAD(address, to) RUNTIME_READ(to, 8, address)
+
+/* As the machine has them: rbx, DWARF's number 3. */
+#define BEAM_REGISTERS 3
+
+/* Instructions behind a call from Erlang code to C: at most so many bytes are between. */
+#define BEAM_BEHIND     56
+#define BEAM_BY_RBP     0xec8948u         /* mov %rbp, %rsp */
+#define BEAM_CALL       0xe8u             /* call, and four bytes of how far */
+#define BEAM_BY_PROCESS 0x658b49u         /* mov …(%r13), %rsp */
+#define BEAM_STACK_MAX  (64u << 20)       /* of a scheduler's thread */
+#define BEAM_SPECIFIC   CPYTHON_TSD_FIRST /* glibc: where a thread has what belongs to its keys */
+#define BEAM_KEYS       32u               /* looked at: 16 bytes each, of which the second 8 are the value */
+
+/* Where process_main was called, above a scheduler's registers at `base`. It has made room for them, and they
+ * begin at a multiple of BEAM_ALIGNED: so that was at one of four places, the others of which may have
+ * anything; what comes behind it may be addresses of functions. How many words of w->read it is, of which the
+ * last is the return address; or -1: there is none. */
+BEAM_PART beam_root(BEAM_HANDLE handle, bpf_u64 base)
+{
+    BEAM_OPEN(handle);
+    if (RUNTIME_READ(w->read, BEAM_ALIGNED, base + p->frame))
+        return -1;
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u32 i = BEAM_ALIGNED / 8; i > 0; i -= 2) {
+        bpf_u64 back = w->read[(i - 1) & (BEAM_READ_WORDS - 1)];
+        if (back - p->text >= p->text_size || BEAM_LOAD(back - 8, &w->one) ||
+            (w->one >> 24 & 0xff) != BEAM_CALL)
+            continue;
+        bpf_u64 called = back + (bpf_u64)(bpf_s64)(bpf_s32)(w->one >> 32);
+        if (p->call ? called == p->call : called - p->text < p->text_size)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* Goes back to there. 0 or -1. */
+BEAM_PART beam_leave(BEAM_HANDLE handle)
+{
+    BEAM_OPEN(handle);
+    int n = beam_root(handle, w->base);
+    w->is_inside = 0;
+    if (n < 0)
+        return -1;
+    r->ip = w->read[(n - 1) & (BEAM_READ_WORDS - 1)];
+    r->sp = w->base + p->frame + 8 * (bpf_u64)n;
+    r->is_return = 1;
+    r->has_all = 0;
+    r->bp_lost = 1; /* process_main never returns, so nobody has kept it */
+    return 0;
+}
+
+/* Whether a thread's value of a key is its scheduler: of the registers at w->base, which is set if it is 0.
+ * Apart, so that it is not verified for each key. */
+BEAM_PART beam_is_scheduler(BEAM_HANDLE handle, bpf_u64 scheduler)
+{
+    BEAM_OPEN(handle);
+    bpf_u64 base = 0;
+    if (!scheduler || BEAM_LOAD(scheduler + BEAM_SCHEDULER_REGISTERS, &base))
+        return 0;
+    if (w->base)
+        return base == w->base;
+    if ((base & (BEAM_ALIGNED - 1)) || base - r->sp >= BEAM_STACK_MAX || beam_root(handle, base) < 0)
+        return 0;
+    w->base = base;
+    return 1;
+}
+
+/* Sets w->next to the stack pointer of the process that this thread's scheduler runs. 0, or -1: it runs none,
+ * or is not found. */
+BEAM_PART beam_process(BEAM_HANDLE handle)
+{
+    BEAM_OPEN(handle);
+    bpf_u64 specific = RUNTIME_THREAD() + BEAM_SPECIFIC;
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u32 i = 0; i < BEAM_KEYS; i++) {
+        bpf_u64 scheduler = 0, process = 0;
+        if (BEAM_LOAD(specific + 16 * i + 8, &scheduler) || beam_is_scheduler(handle, scheduler) <= 0)
+            continue;
+        return BEAM_LOAD(scheduler + BEAM_SCHEDULER_PROCESS, &process) ||
+                       BEAM_LOAD(process + p->stop, &w->next)
+                   ? -1
+                   : 0;
+    }
+    return -1;
+}
+
+/* Where code that has called C has its Erlang stack pointer: by what it will go back by. */
+enum beam_saved {
+    BEAM_NOT_SAVED = -1, /* it cannot be said */
+    BEAM_IN_RBP,
+    BEAM_IN_PROCESS,
+};
+BEAM_PART beam_saved(BEAM_HANDLE handle, bpf_u64 back)
+{
+    BEAM_OPEN(handle);
+    const bpf_u8 *code = (const bpf_u8 *)w->read;
+    if (RUNTIME_READ(w->read, BEAM_BEHIND + 8, back))
+        return BEAM_NOT_SAVED;
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u32 i = 0; i < BEAM_BEHIND; i++) {
+        bpf_u32 is = code[i] | (bpf_u32)code[i + 1] << 8 | (bpf_u32)code[i + 2] << 16;
+        if (is == BEAM_BY_RBP)
+            return BEAM_IN_RBP;
+        if (is == BEAM_BY_PROCESS && code[i + 3] == p->stop)
+            return BEAM_IN_PROCESS;
+    }
+    return BEAM_NOT_SAVED;
+}
+
+/* Sets w->next to the Erlang stack pointer of code that has called C and will go on at `back`. 0, or -1. */
+BEAM_INLINE int beam_called(BEAM_HANDLE handle, bpf_u64 back)
+{
+    BEAM_OPEN(handle);
+    int saved = beam_saved(handle, back);
+    w->check = 0;
+    if (saved == BEAM_IN_PROCESS)
+        return beam_process(handle);
+    w->next = w->check = r->bp;
+    return saved == BEAM_IN_RBP && !r->bp_lost ? 0 : -1;
+}
+
+/* Makes the word of an address in the code. */
+BEAM_PART beam_word(BEAM_HANDLE handle, bpf_u64 address)
+{
+    BEAM_OPEN(handle);
+    if (BEAM_LOAD(address & ~7ull, &w->one))
+        return -1;
+    w->word.kind = SAMPLE_FRAME_WORD;
+    w->word.file = BEAM_COOKIE(w->one);
+    w->word.where = address;
+    return 0;
+}
+
+/* Looks for the next return address. 0; 1: it is the last one; -1: the stack cannot be read. */
+BEAM_PART beam_next(BEAM_HANDLE handle)
+{
+    BEAM_OPEN(handle);
+    bpf_u64 at = w->next;
+    if ((at & 7) || RUNTIME_READ(w->read, 8 * BEAM_READ_WORDS, at)) {
+        /* The end of the heap is nearer. */
+        if ((at & 7) || BEAM_LOAD(at, &w->one))
+            return -1;
+        w->read[0] = w->one;
+        w->read[1] = 0;
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+        for (bpf_u32 i = 1; i < BEAM_READ_WORDS; i++)
+            if (BEAM_LOAD(at + 8 * i, &w->read[i & (BEAM_READ_WORDS - 1)]))
+                w->read[i & (BEAM_READ_WORDS - 1)] = 0;
+    }
+    *(volatile bpf_u64 *)&w->one = BEAM_READ_WORDS; /* or what follows is verified for each of them */
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u32 i = 0; i < BEAM_READ_WORDS; i++) {
+        bpf_u64 value = w->read[i & (BEAM_READ_WORDS - 1)];
+        if (!(value & 3) && value) {
+            *(volatile bpf_u64 *)&w->one = i;
+            break;
+        }
+    }
+    w->next = at + 8 * *(volatile bpf_u64 *)&w->one;
+    if (*(volatile bpf_u64 *)&w->one >= BEAM_READ_WORDS)
+        return 0;
+    bpf_u64 found = *(volatile bpf_u64 *)&w->one & (BEAM_READ_WORDS - 1), value = w->read[found];
+    /* A frame pointer: further up the same stack, and below a return address. */
+    if (p->has_pointers && value - at < 1u << 30 && !(value & 7)) {
+        if (found + 1 == BEAM_READ_WORDS && found)
+            return 0; /* what is behind it is not there yet */
+        bpf_u64 behind = w->read[(found + 1) & (BEAM_READ_WORDS - 1)];
+        if (!(behind & 3) && behind) {
+            value = behind;
+            w->next += 8;
+        }
+    }
+    w->next += 8;
+    if (value == p->exit)
+        return 1;
+    return value - p->shared < p->shared_size ? 0 : beam_word(handle, value - 1);
+}
+
+/* Whether a word on top of an Erlang stack, which is no multiple of 4, is a return address: behind a call of
+ * the shared code. Where that is, no value's bytes are. */
+BEAM_INLINE int beam_is_back(BEAM_HANDLE handle, bpf_u64 value)
+{
+    BEAM_OPEN(handle);
+    if (!(value & 3) || BEAM_LOAD(value - 8, &w->one) || (w->one >> 24 & 0xff) != BEAM_CALL)
+        return 0;
+    return value + (bpf_u64)(bpf_s64)(bpf_s32)(w->one >> 32) - p->shared < p->shared_size;
+}
+
+/* From generated code to the Erlang stack. 0: w->next is there, or 0 for the scheduler's own code, which has
+ * none; -1: it cannot be said. */
+BEAM_INLINE int beam_enter(BEAM_HANDLE handle, bpf_u64 address)
+{
+    BEAM_OPEN(handle);
+    bpf_u64 top = 0;
+    w->next = r->sp;
+    w->base = r->has_all ? r->all[BEAM_REGISTERS] - p->registers : r->sp;
+    w->odd = 0;
+    if (!w->base || (w->base & (BEAM_ALIGNED - 1)))
+        return -1;
+    if (r->sp == w->base) {
+        if (address - p->main >= p->main_size)
+            return beam_called(handle, r->ip);
+        w->next = 0;
+    } else if (address - p->shared < p->shared_size && !BEAM_LOAD(w->next, &top) && beam_is_back(handle, top))
+        w->odd = top;
+    return 0;
+}
+
+/* From C that generated code has called, and that was not gone through, to the Erlang stack. As beam_enter.
+ */
+BEAM_INLINE int beam_ahead(BEAM_HANDLE handle)
+{
+    BEAM_OPEN(handle);
+    w->base = w->next = w->odd = w->check = 0;
+    (void)beam_process(handle);
+    w->next = 0;
+    if (!w->base || BEAM_LOAD(w->base - 8, &w->back))
+        return -1;
+    if (w->back - p->main < p->main_size)
+        return 0;
+    if (beam_called(handle, w->back)) {
+        w->next = 0;
+        return -1;
+    }
+    if (w->back - p->shared >= p->shared_size) { /* told as if it were on top of the stack */
+        w->odd = w->back;
+        w->next -= 8;
+    }
+    return 0;
+}
+
+/* The end of an Erlang stack. */
+BEAM_INLINE void beam_end(BEAM_HANDLE handle, struct beam_walk *w, struct unwind_registers *r, int failed,
+                          int is_ahead)
+{
+    if (is_ahead) {
+        w->is_inside = w->next = 0;
+        if (!failed) {
+            w->word.kind = SAMPLE_FRAME_WORD;
+            w->word.file = BEAM_CHECK(w->base, w->check);
+        }
+    } else if (failed || beam_leave(handle)) {
+        w->is_inside = 0;
+        r->ip = 0; /* the walk ends, and is not complete */
+    }
+}
+
+/* A step at `address`; or ahead, where the walk will not come to. STEP_NATIVE: it is not known where it goes
+ * on, or, ahead, it is the end. STEP_TAKEN: it is. Either way w->word is to be told if its kind says so. */
+BEAM_PART beam_walk_on(BEAM_HANDLE handle, bpf_u64 address, bpf_u32 is_ahead)
+{
+    BEAM_OPEN(handle);
+    w->word = (struct sample_frame){.kind = SAMPLE_FRAME_KERNEL, .runtime = RUNTIME_BEAM};
+    if (!w->is_inside) {
+        if (is_ahead ? beam_ahead(handle) : beam_enter(handle, address))
+            return STEP_NATIVE;
+        w->is_inside = 1;
+        /* Of code that is no module's, what calls C is not told. */
+        if (!is_ahead && (r->has_all || address - p->shared >= p->shared_size))
+            beam_word(handle, address);
+        return STEP_TAKEN;
+    }
+    if (w->odd) { /* called by code that does not look at the stack */
+        beam_word(handle, w->odd - 1);
+        w->odd = 0;
+        w->next += 8;
+        return STEP_TAKEN;
+    }
+    int is_last = w->next ? beam_next(handle) : 1;
+    if (!is_last)
+        return STEP_TAKEN;
+    beam_end(handle, w, r, is_last < 0, is_ahead);
+    return is_ahead ? STEP_NATIVE : STEP_TAKEN;
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * BEAM's row. Recognised are the emulator and the memory that it generates code in; what the step has to know
+ * is there as soon as the emulator has begun.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bpf/beam.h"
+#include "sender/procs/maps.h"
+#include "sender/runtimes/beam/binary.h"
+#include "sender/runtimes/beam/function.h"
+#include "sender/runtimes/beam/state.h"
+#include "sender/runtimes/beam/step.h"
+#include "sender/runtimes/runtime.h"
+#include "sender/symbolize/elf/elf.h"
+
+static bool recognise(const struct runtime_file *file)
+{
+    struct beam_binary binary;
+    return beam_is_code(file->path) || beam_binary_find(&binary, file->source);
+}
+
+static int prepare(const struct runtime_process *process, struct runtime_place *ret)
+{
+    struct beam_binary binary;
+    struct beam_place place;
+    uint64_t bias;
+    const struct region *region = maps_find(process->maps, process->at);
+    if (!region || !beam_binary_find(&binary, process->file) ||
+        !elf_bias(process->file, region->offset, region->start, &bias))
+        return -ENOENT;
+    int r = beam_state(&place, &binary, process->memory, bias);
+    if (r < 0)
+        return r;
+    memcpy(ret->word, &place, sizeof place);
+    return 0;
+}
+
+static void version(const struct runtime_place *of, char ret[RUNTIME_VERSION_MAX])
+{
+    const struct beam_place *place = (const struct beam_place *)of->word;
+    const uint16_t *v = place->version;
+    int n = snprintf(ret, RUNTIME_VERSION_MAX, "%u.%u", v[0], v[1]);
+    if (v[2] || v[3])
+        n += snprintf(ret + n, RUNTIME_VERSION_MAX - (size_t)n, ".%u", v[2]);
+    if (v[3])
+        snprintf(ret + n, RUNTIME_VERSION_MAX - (size_t)n, ".%u", v[3]);
+}
+
+static bool resolve(const struct runtime_process *process, const struct sample_frame *frame,
+                    struct arena *text, struct runtime_name *ret)
+{
+    const struct beam_place *place = (const struct beam_place *)process->place->word;
+    return beam_function_name(process->memory, place, frame, text, ret);
+}
+
+const struct runtime runtime_beam = {.name = "BEAM",
+                                     .frame_type = "beam",
+                                     .recognise = recognise,
+                                     .prepare = prepare,
+                                     .version = version,
+                                     .resolve = resolve,
+                                     .step = beam_step};

@@ -1,0 +1,144 @@
+"""An Erlang program whose stacks are known (tests/runtimes/chains.erl), seen by profsend: attached to while it runs, and begun while it
+samples. PG_ERLANGS names other Erlangs' `erl` (as "PATH:…"), which --soak tries; 23, which interprets, is none of them.
+"""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from profiles import are_named, beside_a_liar, judged, names_of, nearly_all, say, seen, seen_from_its_begin
+from programs import ROOT, Process
+
+PROGRAM = ROOT / "tests/runtimes/chains.erl"
+OWN = shutil.which("erl")
+LATE = 0.99  # of the samples of a program that runs already are exact, complete and named
+FIRST = 1.0  # seconds within which its place must be known, on a machine that eight others use
+AFTER = 0.99  # of one that begins
+
+# Each chain of the program's functions there can be, root first; what is a prefix of one can be seen, too.
+WORK = [
+    ["recurse/1"] * 10,
+    ["recurse/1"] * 9 + ["spin/2"],
+    ["catching/0", "raising/1", "spin/2"],
+    ["catching/0", "spin/2"],
+    ["listed/0"] + ["'-listed/0-lc$^0/1-0-'/1"] * 20,
+    *(["listed/0"] + ["'-listed/0-lc$^0/1-0-'/1"] * n + ["spin/2"] for n in range(1, 20)),
+    ["closure/0", "call/1", "'-closure/0-fun-0-'/1", "spin/2"],
+    ["mapped/0", "'-mapped/0-fun-0-'/1", "spin/2"],
+    ["sorted/0", "'-sorted/0-fun-0-'/2", "spin/2"],
+    ["calling/1"],
+    ["native/0"],
+    ["collected/0", "build/2"],
+    ["evaluated/0", "init/1", "spin/2"],
+]
+CHAINS = [["run/2", "work/1", *chain] for chain in WORK] + [
+    ["main/1", "runtime/0"],
+    ["run/2", "runtime/0"],
+    ["spinner/1", "runtime/0"],
+    ["spinner/1"] + ["recurse/1"] * 6,
+    ["spinner/1"] + ["recurse/1"] * 5 + ["spin/2"],
+    ["handle_call/3", "spin/2"],
+]
+POSSIBLE = {tuple(chain[:n]) for chain in CHAINS for n in range(len(chain) + 1)}
+# What others' functions must be there between two of the program's, and before the first one.
+BETWEEN = {("mapped/0", "'-mapped/0-fun-0-'/1"): "lists:map/2", ("sorted/0", "'-sorted/0-fun-0-'/2"): "lists:"}
+BEFORE = {"run/2": "init:do_boot/3", "handle_call/3": "proc_lib:init_p_do_apply/3"}
+# What of the emulator's a function is known to call.
+NATIVE = {"native/0": ("term_to_binary_1", "phash2_1", "md5_1"), "build/2": ("erts_garbage_collect_nobump",)}
+
+
+def versions():
+    """The Erlang here; and PG_ERLANGS'."""
+    others = [path for path in os.environ.get("PG_ERLANGS", "").split(":") if path]
+    return [pytest.param(OWN, id="own"), *(pytest.param(path, id=path, marks=pytest.mark.soak) for path in others)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What the program was compiled to."""
+    folder = tmp_path_factory.mktemp("erlang", numbered=True)
+    folder.chmod(0o755)
+    subprocess.run([shutil.which("erlc") or pytest.skip("no Erlang here"), "-o", folder, PROGRAM], check=True, cwd=ROOT)
+    return folder
+
+
+def start(erl, folder, seconds, *options):
+    return Process([erl or pytest.skip("no Erlang here"), "-noshell", *options, "-pa", folder, "-s", "chains", "main", seconds],
+                   env={**os.environ, "ERL_AFLAGS": "", "ERL_CRASH_DUMP": "/dev/null"})
+
+
+def is_exact(stack):
+    """Whether its Erlang functions can be on one stack, behind what called them and before what they call."""
+    names = names_of(stack, "beam")
+    own = [i for i, name in enumerate(names) if name.startswith("chains:")]
+    chain = tuple(names[i].removeprefix("chains:") for i in own)
+    if chain not in POSSIBLE:
+        return False
+    if chain and chain[0] in BEFORE and BEFORE[chain[0]] not in names[:own[0]]:
+        return False
+    for (a, b), must in BETWEEN.items():
+        for i, j in zip(own, own[1:]):
+            if (names[i], names[j]) == (f"chains:{a}", f"chains:{b}") and not any(name.startswith(must) for name in names[i:j]):
+                return False
+    return True
+
+
+def judge(stacks):
+    """judged(), of its schedulers."""
+    def verdict(stack):
+        if "beam" not in stack.kinds and not re.search("sched", stack.thread or ""):
+            return None
+        return is_exact(stack), stack.incomplete is None, are_named(names_of(stack, "beam"))
+    return judged(stacks, verdict)
+
+
+def span(name, lines):
+    """The lines of a function of the program; of what is made for it, its own."""
+    short = re.match(r"'?-?(\w+)/", name.removeprefix("chains:"))[1]
+    first = [n for n, line in enumerate(lines, 1) if line.startswith(f"{short}(")]
+    last = next(n for n in range(first[-1], len(lines) + 1) if lines[n - 1].endswith("."))
+    return range(first[0], last + 1)
+
+
+@pytest.mark.parametrize("options", [[], pytest.param(["+JPperf", "fp"], marks=pytest.mark.soak)], ids=["plain", "pointers"])
+@pytest.mark.parametrize("erl", versions())
+def test_a_program_that_runs_is_seen_exactly(erl, options, folder):
+    program = start(erl, folder, "60", *options)
+    receiver = seen(program, 800, first=FIRST, begun=1.0)
+    stacks = receiver.of(program.pid)
+    hits, exact, complete, named, odd = judge(stacks)
+    text = say(f"{erl} {options}", hits, exact, complete, named, odd)
+    assert not receiver.errors, receiver.errors[0]
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
+    lines = PROGRAM.read_text().splitlines()
+    for (name, kind), places in receiver.places.items():
+        if kind == "beam" and name.startswith("chains:"):
+            assert all(file.endswith("chains.erl") and line in span(name, lines) for file, line in places if line), (name, places)
+    assert len({line for _, line in receiver.places["chains:work/1", "beam"]}) >= 5  # lines, not functions
+    said = receiver.resources[program.pid]
+    assert said["process.runtime.name"] == "BEAM" and re.fullmatch(r"1\d(\.\d+)+", said["process.runtime.version"])
+    # What is in C is under the function that has called it.
+    for function, called in NATIVE.items():
+        names = [name for stack in stacks if f"chains:{function}" in stack.names for name in stack.names[:stack.names.index(f"chains:{function}")]]
+        assert erl != OWN or set(called) & set(names), (function, names)
+
+
+@pytest.mark.parametrize("erl", versions())
+def test_a_program_that_begins_is_seen_exactly(erl, folder):
+    stacks = seen_from_its_begin("beam.smp", lambda: start(erl, folder, "1"))
+    # Until `main` is called it is Erlang that begins.
+    at_work = {s: n for s, n in stacks.items() if any(name.startswith("chains:") for name in s.names)}
+    assert at_work, sorted(stacks.items(), key=lambda s: -s[1])[:5]
+    hits, exact, complete, named, odd = judge(at_work)
+    text = say(f"of {sum(stacks.values())}", hits, exact, complete, named, odd)
+    assert hits > 0.3 * sum(stacks.values()), text
+    assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
+
+
+def test_one_that_lies_harms_nobody(tmp_path, folder):
+    lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "beam_liar.c", lambda: start(OWN, folder, "600"), FIRST,
+                                 lambda *both: min(sum(stacks.values()) for stacks in both) >= 60, begun=1.0)
+    hits, exact, complete, named, odd = judge(stacks)
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), odd[:3]
+    assert any("beam" in stack.kinds for stack in lies)
