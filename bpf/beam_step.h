@@ -29,7 +29,14 @@ struct beam_walk {
     bpf_u64 base;      /* the scheduler's registers; 0: to be looked for */
     bpf_u64 odd;       /* the topmost return address, if it is no multiple of 4; else 0 */
     bpf_u64 one;
-    bpf_u64 back, check;      /* ahead: where C returns to, and what BEAM_CHECK says */
+    union {
+        struct {
+            bpf_u64 code_start, code_length; /* the mapping of the code it is in: who calls says it */
+        };
+        struct {
+            bpf_u64 back, check; /* ahead: where C returns to, and what BEAM_CHECK says */
+        };
+    };
     struct sample_frame word; /* to be told if its kind says so */
     bpf_u64 read[BEAM_READ_WORDS];
 };
@@ -151,16 +158,16 @@ BEAM_PART beam_saved(BEAM_HANDLE handle, bpf_u64 back)
     return BEAM_NOT_SAVED;
 }
 
-/* Sets w->next to the Erlang stack pointer of code that has called C and will go on at `back`. 0, or -1. */
+/* Sets w->next to the Erlang stack pointer of code that has called C and will go on at `back`. enum
+ * beam_saved. */
 BEAM_INLINE int beam_called(BEAM_HANDLE handle, bpf_u64 back)
 {
     BEAM_OPEN(handle);
     int saved = beam_saved(handle, back);
-    w->check = 0;
     if (saved == BEAM_IN_PROCESS)
-        return beam_process(handle);
-    w->next = w->check = r->bp;
-    return saved == BEAM_IN_RBP && !r->bp_lost ? 0 : -1;
+        return beam_process(handle) ? BEAM_NOT_SAVED : BEAM_IN_PROCESS;
+    w->next = r->bp;
+    return saved == BEAM_IN_RBP && !r->bp_lost ? BEAM_IN_RBP : BEAM_NOT_SAVED;
 }
 
 /* Makes the word of an address in the code. */
@@ -208,17 +215,10 @@ BEAM_PART beam_next(BEAM_HANDLE handle)
     if (*(volatile bpf_u64 *)&w->one >= BEAM_READ_WORDS)
         return 0;
     bpf_u64 found = *(volatile bpf_u64 *)&w->one & (BEAM_READ_WORDS - 1), value = w->read[found];
-    /* A frame pointer: further up the same stack, and below a return address. */
-    if (p->has_pointers && value - at < 1u << 30 && !(value & 7)) {
-        if (found + 1 == BEAM_READ_WORDS && found)
-            return 0; /* what is behind it is not there yet */
-        bpf_u64 behind = w->read[(found + 1) & (BEAM_READ_WORDS - 1)];
-        if (!(behind & 3) && behind) {
-            value = behind;
-            w->next += 8;
-        }
-    }
     w->next += 8;
+    /* A frame pointer: further up the same stack. */
+    if (p->has_pointers && value - w->code_start >= w->code_length && value - at < 1u << 30)
+        return 0;
     if (value == p->exit)
         return 1;
     return value - p->shared < p->shared_size ? 0 : beam_word(handle, value - 1);
@@ -247,7 +247,7 @@ BEAM_INLINE int beam_enter(BEAM_HANDLE handle, bpf_u64 address)
         return -1;
     if (r->sp == w->base) {
         if (address - p->main >= p->main_size)
-            return beam_called(handle, r->ip);
+            return beam_called(handle, r->ip) == BEAM_NOT_SAVED ? -1 : 0;
         w->next = 0;
     } else if (address - p->shared < p->shared_size && !BEAM_LOAD(w->next, &top) && beam_is_back(handle, top))
         w->odd = top;
@@ -260,16 +260,20 @@ BEAM_INLINE int beam_ahead(BEAM_HANDLE handle)
 {
     BEAM_OPEN(handle);
     w->base = w->next = w->odd = w->check = 0;
+    if (p->has_pointers) /* which no mapping tells from return addresses here */
+        return -1;
     (void)beam_process(handle);
     w->next = 0;
     if (!w->base || BEAM_LOAD(w->base - 8, &w->back))
         return -1;
     if (w->back - p->main < p->main_size)
         return 0;
-    if (beam_called(handle, w->back)) {
+    int saved = beam_called(handle, w->back);
+    if (saved == BEAM_NOT_SAVED) {
         w->next = 0;
         return -1;
     }
+    w->check = saved == BEAM_IN_RBP ? r->bp : 0;
     if (w->back - p->shared >= p->shared_size) { /* told as if it were on top of the stack */
         w->odd = w->back;
         w->next -= 8;

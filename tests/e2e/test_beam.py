@@ -101,7 +101,7 @@ def span(name, lines):
     return range(first[0], last + 1)
 
 
-@pytest.mark.parametrize("options", [[], pytest.param(["+JPperf", "fp"], marks=pytest.mark.soak)], ids=["plain", "pointers"])
+@pytest.mark.parametrize("options", [[], pytest.param(["+JPperf", "true"], marks=pytest.mark.soak)], ids=["plain", "pointers"])
 @pytest.mark.parametrize("erl", versions())
 def test_a_program_that_runs_is_seen_exactly(erl, options, folder):
     program = start(erl, folder, "60", *options)

@@ -238,7 +238,9 @@ UNIT(frame_pointers_are_no_return_addresses)
                                      VALUE, STACK + 0xc8, CODE + 0x304, STACK + 0xd0, EXIT};
     begin();
     place.has_pointers = 1;
-    memcpy(memory + STACK, words, sizeof words); /* the third is the last of what is read at once */
+    memcpy(memory + STACK, words, sizeof words);
+    walk.code_start = CODE;
+    walk.code_length = 0x1000;
     in_code(CODE + 0x10);
     ck_assert_int_eq(walk_on(false), STEP_TAKEN);
     CHECK_TOLD(CODE + 0x10, CODE + 0x103, CODE + 0x203, CODE + 0x303);
