@@ -68,7 +68,7 @@ void gateway_serve_options(struct gateway_worker *w, struct serve_options *ret)
     const struct gateway *g = w->gateway;
     *ret = (struct serve_options)SERVE_OPTIONS_DEFAULT;
     ret->keep_bytes = min_of(ret->keep_bytes, g->kept.each / KEPT_BODIES_SHARE);
-    ret->working = &w->meter.budget;
+    ret->meter = &w->meter;
     ret->request_bytes = g->config->request_bytes;
     ret->retry_after_ns = RETRY_AFTER_NS;
     ret->links = &g->links;

@@ -8,9 +8,13 @@
 #include "proto/coding/room.h"
 
 int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget,
-                     struct budget *working)
+                     struct meter *meter)
 {
-    *r = (struct body_reader){.budget = budget, .working = working, .limit = limit, .keep = keep};
+    *r = (struct body_reader){.budget = budget,
+                              .meter = meter,
+                              .working = meter ? &meter->budget : budget,
+                              .limit = limit,
+                              .keep = keep};
     r->proto.max = limit < SIZE_MAX - PROFILES_PADDING ? limit + PROFILES_PADDING : SIZE_MAX;
     r->decoder = coding_decoder_new();
     return r->decoder ? 0 : -ENOMEM;
@@ -95,6 +99,10 @@ int body_read(struct body_reader *r, struct request *q, enum profiles_layout lay
         ret->received.plain = &r->proto;
         ret->received.plain_budget = r->working;
         ret->received.coded = NULL; /* it is of what the intake takes, not of what that is */
+    }
+    if (refusal == REFUSAL_BUSY && r->meter && meter_is_too_much(r->meter)) {
+        error_set(why, 0, "the request is larger than what there is memory for");
+        refusal = REFUSAL_TOO_LARGE;
     }
     *ret_refusal = refusal;
     return 0;

@@ -8,6 +8,7 @@
 
 #include "gateway/serve/request.h"
 #include "proto/base/error.h"
+#include "proto/base/meter.h"
 #include "proto/coding/received.h"
 #include "proto/otlp/view/profiles.h"
 
@@ -15,7 +16,8 @@ struct coding_decoder;
 
 struct body_reader {
     struct budget *budget;  /* a request's own memory is on it */
-    struct budget *working; /* what is below is */
+    struct meter *meter;    /* of the work; NULL: there is none */
+    struct budget *working; /* what is below is: the meter's, else the same */
     size_t limit, keep;     /* of what comes out; of the memory that stays */
     struct coding_decoder *decoder;
     struct buffer plain; /* the decompressed body */
@@ -31,7 +33,7 @@ struct body {
 
 /* 0 or -ENOMEM. */
 int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget,
-                     struct budget *working);
+                     struct meter *meter);
 void body_reader_release(struct body_reader *r);
 
 /* Conditions of body_read. */

@@ -57,7 +57,7 @@ static struct processor_options processor_options(const struct serve_options *op
         .ingest = ingest,
         .stats = stats,
         .budget = budget,
-        .working = options->working ? options->working : budget,
+        .meter = options->meter,
     };
 }
 

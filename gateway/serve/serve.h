@@ -15,6 +15,7 @@
 #include "gateway/ingest/ingest.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/budget.h"
+#include "proto/base/meter.h"
 #include "proto/http/exchange.h"
 
 struct from_pprof_links;
@@ -40,10 +41,10 @@ struct serve_options {
     const struct from_pprof_links *links; /* how labels of pprof name spans; NULL: as usual */
     struct access_worker *access;         /* this worker's; NULL: everybody may, without limits */
     struct services *services;            /* this worker's gRPC services; NULL: none */
-    struct budget *working; /* for what bodies are decoded to: the thread's, whose parent is serve's; NULL:
-                               serve's own */
-    struct lanes *lanes;    /* where large requests go; NULL: the worker does them itself */
-    struct io_loop *loop;   /* the worker's; with lanes, and where answers wait (ingest_answer.safe) */
+    struct meter *meter;  /* the thread's, for what bodies are decoded to; above it is serve's budget; NULL:
+                             there is none */
+    struct lanes *lanes;  /* where large requests go; NULL: the worker does them itself */
+    struct io_loop *loop; /* the worker's; with lanes, and where answers wait (ingest_answer.safe) */
 };
 
 #define SERVE_OPTIONS_DEFAULT                                                             \

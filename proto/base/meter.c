@@ -61,6 +61,16 @@ bool meter_begin(struct meter *m, uint64_t client)
     return true;
 }
 
+bool meter_is_too_much(const struct meter *m)
+{
+    const struct budget *all = m->budget.parent;
+    if (!m->account || !all || m->is_spent)
+        return false;
+    const size_t used = atomic_load_explicit(&all->used, memory_order_relaxed);
+    const size_t own = atomic_load_explicit(&m->budget.used, memory_order_relaxed);
+    return m->drawn >= all->limit / 4 && used - min_of(used, own) < all->limit / 4;
+}
+
 void meter_end(struct meter *m)
 {
     if (!m->account)

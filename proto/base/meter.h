@@ -58,4 +58,8 @@ bool meter_begin(struct meter *m, uint64_t client);
 /* What the client was charged for is given back to it; what of it is still held is nobody's. */
 void meter_end(struct meter *m);
 
+/* Whether the work that memory ended for would end so if it came again: it drew a quarter of the budget
+ * above, while all others held less than a quarter. */
+bool meter_is_too_much(const struct meter *m);
+
 #endif

@@ -6,7 +6,7 @@ int processor_init(struct processor *p, const struct processor_options *options)
     p->ingest = options->ingest;
     p->stats = options->stats;
     return body_reader_init(&p->reader, options->request_bytes, options->keep_bytes, options->budget,
-                            options->working);
+                            options->meter);
 }
 
 void processor_release(struct processor *p)

@@ -21,7 +21,8 @@ struct processor_options {
     size_t request_bytes, keep_bytes; /* serve.h */
     struct ingest *ingest;
     struct stats *stats;
-    struct budget *budget, *working; /* body.h */
+    struct budget *budget;
+    struct meter *meter; /* body.h */
 };
 
 /* What came of a request. */

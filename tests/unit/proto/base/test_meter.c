@@ -87,6 +87,9 @@ UNIT(the_first_leaves_room_to_others)
     ck_assert(!budget_charge(&w.other.budget, MIB) && !w.other.is_spent); /* the first of the other client */
     ck_assert_uint_eq(held(&w, 1), 40 * MIB);
     ck_assert_uint_eq(held(&w, 2), 8 * MIB);
+    ck_assert(meter_is_too_much(&w.one) && !meter_is_too_much(&w.other));
+    ck_assert(budget_charge(&w.all, 8 * MIB)); /* it may be these others that left no room */
+    ck_assert(!meter_is_too_much(&w.one));
 }
 
 UNIT(memory_that_is_used_again_is_charged_to_nobody)
