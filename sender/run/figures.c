@@ -21,9 +21,9 @@ void figures_log(struct program *p, enum log_level level)
         counts.lost + counts.busy + counts.unended + counts.malformed + p->collector.pending.dropped;
     log_write(
         level,
-        "own use: samples=%llu lost=%llu exec_lost=%llu dropped=%llu sent=%llu rejected=%llu unsent=%llu "
+        "own use: samples=%llu lost=%llu pending=%u exec_lost=%llu dropped=%llu sent=%llu rejected=%llu unsent=%llu "
         "stretched=%llu processes=%u files=%u with_debug=%u looked_up=%llu evicted=%llu names_kb=%zu kernel_kb=%zu cpu_percent=%.3f rss_kb=%zu",
-        (unsigned long long)counts.taken, lost, (unsigned long long)counts.exec_lost,
+        (unsigned long long)counts.taken, lost, p->collector.pending.n, (unsigned long long)counts.exec_lost,
         (unsigned long long)dropped(p), (unsigned long long)p->delivery.counts.sent,
         (unsigned long long)p->delivery.counts.rejected, (unsigned long long)p->delivery.counts.lost,
         (unsigned long long)p->stretched, procs_count(p->collector.procs), names.files, names.debug,
