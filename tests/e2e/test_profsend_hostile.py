@@ -167,6 +167,7 @@ def test_a_perf_map_of_another_user_names_nothing(everybodys):
         sender = profsend(receiver)
         path = pathlib.Path(f"/tmp/perf-{victim.pid}.map")
         with running(sender, victim):
+            path.unlink(missing_ok=True)  # of a process before it
             try:
                 at = int(wait_for(lambda: re.search(r"at=(\w+)", victim.log()), "generated code").group(1), 16)
                 subprocess.run(as_nobody("sh", "-c", f"echo '{at:x} 1000 forged' >{path}"), check=True)

@@ -217,11 +217,11 @@ def test_block_requests_are_timed(truth):
     with disk_of_our_own(8 << 20) as disk, Kinds() as receiver:
         (pid, said), = profiled(receiver, ["--no-cpu", "--block-io", "--include", "executable=pg-truth"],
                                 [truth, "direct", "100", disk])
-        assert receiver.pending <= 40, "requests of which the kernel did not tell the end, as it may beside other tracers"
+        assert receiver.pending <= 40, "requests whose end the kernel did not tell, as it may not beside other tracers; nor their begin"
         for direction, call in (("write", "pwrite"), ("read", "pread")):
             own = [h for h in receiver.of(pid, "block_io/nanoseconds") if h.attributes.get("disk.io.direction") == direction
                    and any(call in name for name in h.names)]
-            assert len(own) + receiver.pending >= 100, (direction, len(own), receiver.pending)
+            assert len(own) + receiver.pending >= 95, (direction, len(own), receiver.pending)
             assert 0 < sum(h.value for h in own) / 1e9 <= said[direction], (direction, said)
 
 
