@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "gateway/admin/admin.h"
@@ -201,6 +203,52 @@ static int allow_files(struct gateway *g, struct error *e)
     return r < 0 ? error_set(e, r, "no room for open files: %s", strerror(-r)) : 0;
 }
 
+/* Signals wait in all threads but one, which does nothing else than to be interrupted by them, from when the
+ * loop knows them until it does not any more: without a handler they would end the process. A reloader may
+ * send SIGHUP too early or too late; who asks twice to end must not change the exit code. That thread is not
+ * cancelled, for it may be in the handler, which has locks. */
+void gateway_hold_hangup(void)
+{
+    io_signal_hold(SIGHUP, true);
+}
+
+static void hold_ends(bool holds)
+{
+    io_signal_hold(SIGTERM, holds);
+    io_signal_hold(SIGINT, holds);
+}
+
+struct ear {
+    pthread_t thread;
+    int over; /* can be read: it is */
+};
+
+static void *listen_for_signals(void *context)
+{
+    const struct ear *ear = context;
+    struct pollfd over = {.fd = ear->over, .events = POLLIN};
+    sigset_t all_but;
+    pthread_sigmask(SIG_SETMASK, NULL, &all_but);
+    sigdelset(&all_but, SIGHUP);
+    sigdelset(&all_but, SIGTERM);
+    sigdelset(&all_but, SIGINT);
+    while (ppoll(&over, 1, NULL, &all_but) < 0 && errno == EINTR)
+        ;
+    return NULL;
+}
+
+static bool ear_begin(struct ear *ear)
+{
+    ear->over = eventfd(0, EFD_CLOEXEC);
+    return ear->over >= 0 && pthread_create(&ear->thread, NULL, listen_for_signals, ear) == 0;
+}
+
+static void ear_end(struct ear *ear)
+{
+    eventfd_write(ear->over, 1);
+    pthread_join(ear->thread, NULL);
+}
+
 /* What threads remember because it is faster may be this part of limits.memory. */
 #define KEPT_SHARE 4u
 
@@ -252,6 +300,7 @@ static int start(struct gateway *g, struct error *e)
     r = gateway_start_collecting(g);
     if (r < 0)
         return error_set(e, r, "out of memory");
+    hold_ends(true);
     g->on_term = io_signal_new(g->loop, SIGTERM, on_stop, g);
     g->on_int = io_signal_new(g->loop, SIGINT, on_stop, g);
     g->on_hup = io_signal_new(g->loop, SIGHUP, on_reload, g);
@@ -328,22 +377,6 @@ static void release(struct gateway *g)
     free(g);
 }
 
-/* SIGHUP, which a reloader may send too early or too late, waits in all threads but one, which does nothing
- * else than to be interrupted by it, from when the loop knows it until it does not any more: without a
- * handler it would end the process. */
-void gateway_hold_hangup(void)
-{
-    io_signal_hold(SIGHUP, true);
-}
-
-static void *listen_for_hangup(void *unused)
-{
-    io_signal_hold(SIGHUP, false);
-    for (;;)
-        pause(); /* where it is cancelled */
-    return NULL;
-}
-
 /* What is as large as this has pages of its own and gives them back when it is freed: tables made anew, pages
  * of metrics, batches. glibc would raise that to 32 MB by itself, and large blocks that come and go between
  * small ones that live leave a heap full of holes. */
@@ -370,13 +403,14 @@ int gateway_run(const struct gateway_options *options, struct error *e)
         gateway_reload_outcome(g, true);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
         gateway_collect(g);
-        pthread_t ear;
-        bool hears = pthread_create(&ear, NULL, listen_for_hangup, NULL) == 0;
+        struct ear ear;
+        bool hears = ear_begin(&ear);
+        if (!hears)
+            hold_ends(false);
         io_loop_run(g->loop);
-        if (hears) {
-            pthread_cancel(ear);
-            pthread_join(ear, NULL);
-        }
+        if (hears)
+            ear_end(&ear);
+        cleanup_close(&ear.over);
         log_info("stopped");
     }
     release(g);

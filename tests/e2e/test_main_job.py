@@ -133,10 +133,10 @@ def test_cpu_time_adds_up_to_the_samples_taken():
         wait_for(lambda: gateway.total("profile_cpu_time_seconds_total") == pytest.approx(seconds, rel=1e-9), "CPU time")
 
 
-def test_two_signals_end_it_at_once():
+def test_more_signals_end_it_as_one_does():
     with running(Gateway()) as gateway:
-        gateway.process.send_signal(signal.SIGTERM)
-        gateway.process.send_signal(signal.SIGTERM)
+        while gateway.process.poll() is None:  # and whenever one comes until it is gone
+            gateway.process.send_signal(signal.SIGTERM)
         assert gateway.wait() == 0
 
 
