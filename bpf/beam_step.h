@@ -29,14 +29,7 @@ struct beam_walk {
     bpf_u64 base;      /* the scheduler's registers; 0: to be looked for */
     bpf_u64 odd;       /* the topmost return address, if it is no multiple of 4; else 0 */
     bpf_u64 one;
-    union {
-        struct {
-            bpf_u64 code_start, code_length; /* the mapping of the code it is in: who calls says it */
-        };
-        struct {
-            bpf_u64 back, check; /* ahead: where C returns to, and what BEAM_CHECK says */
-        };
-    };
+    bpf_u64 back, check;      /* ahead: where C returns to, and what BEAM_CHECK says */
     struct sample_frame word; /* to be told if its kind says so */
     bpf_u64 read[BEAM_READ_WORDS];
 };
@@ -53,6 +46,7 @@ struct beam_walk {
 #define BEAM_CALL       0xe8u             /* call, and four bytes of how far */
 #define BEAM_BY_PROCESS 0x658b49u         /* mov …(%r13), %rsp */
 #define BEAM_STACK_MAX  (64u << 20)       /* of a scheduler's thread */
+#define BEAM_HEAP_MAX   (1ull << 36)      /* of a process, whose stack is in it */
 #define BEAM_SPECIFIC   CPYTHON_TSD_FIRST /* glibc: where a thread has what belongs to its keys */
 #define BEAM_KEYS       32u               /* looked at: 16 bytes each, of which the second 8 are the value */
 
@@ -182,6 +176,17 @@ BEAM_PART beam_word(BEAM_HANDLE handle, bpf_u64 address)
     return 0;
 }
 
+/* Whether a word at `at` is a frame pointer: to one further up the same stack, which is to one again, or 0.
+ * What is at a return address is code, and no such number; in which mapping it is says nothing, code has
+ * many. */
+BEAM_PART beam_is_pointer(BEAM_HANDLE handle, bpf_u64 value, bpf_u64 at)
+{
+    BEAM_OPEN(handle);
+    if ((value & 7) || value - at >= BEAM_HEAP_MAX || BEAM_LOAD(value, &w->one))
+        return 0;
+    return !w->one || (!(w->one & 7) && w->one - value < BEAM_HEAP_MAX);
+}
+
 /* Looks for the next return address. 0; 1: it is the last one; -1: the stack cannot be read. */
 BEAM_PART beam_next(BEAM_HANDLE handle)
 {
@@ -216,8 +221,7 @@ BEAM_PART beam_next(BEAM_HANDLE handle)
         return 0;
     bpf_u64 found = *(volatile bpf_u64 *)&w->one & (BEAM_READ_WORDS - 1), value = w->read[found];
     w->next += 8;
-    /* A frame pointer: further up the same stack. */
-    if (p->has_pointers && value - w->code_start >= w->code_length && value - at < 1u << 30)
+    if (p->has_pointers && beam_is_pointer(handle, value, at) > 0)
         return 0;
     if (value == p->exit)
         return 1;
@@ -260,8 +264,6 @@ BEAM_INLINE int beam_ahead(BEAM_HANDLE handle)
 {
     BEAM_OPEN(handle);
     w->base = w->next = w->odd = w->check = 0;
-    if (p->has_pointers) /* which no mapping tells from return addresses here */
-        return -1;
     (void)beam_process(handle);
     w->next = 0;
     if (!w->base || BEAM_LOAD(w->base - 8, &w->back))

@@ -372,10 +372,6 @@ static __always_inline int beam_step(struct scratch *s, __u64 address)
     _Static_assert(sizeof *w <= sizeof r->word, "fits");
     if (!r->is_ahead && !r->inside && address - place->text < place->text_size)
         return STEP_NATIVE;
-    if (!r->is_ahead) {
-        w->code_start = s->walk.here.start;
-        w->code_length = s->walk.here.length;
-    }
     int did = beam_walk_on(s->walk.slot, address, r->is_ahead);
     r->inside = w->is_inside ? RUNTIME_BEAM : 0;
     if (w->word.kind == SAMPLE_FRAME_WORD)

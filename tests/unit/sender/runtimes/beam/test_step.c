@@ -233,17 +233,20 @@ UNIT(the_scheduler_s_own_code_has_no_erlang_stack)
 
 UNIT(frame_pointers_are_no_return_addresses)
 {
-    static const uint64_t words[] = {VALUE, STACK + 0x40, CODE + 0x104, VALUE,        VALUE, VALUE, VALUE,
-                                     VALUE, STACK + 0x80, CODE + 0x204, VALUE,        VALUE, VALUE, VALUE,
-                                     VALUE, STACK + 0xc8, CODE + 0x304, STACK + 0xd0, EXIT};
+    enum { ABOVE = STACK + 0x800 }; /* code that is further up than the stack */
+    static const uint64_t words[] = {VALUE, STACK + 0x40, CODE + 0x104,  VALUE, VALUE, VALUE, VALUE,
+                                     VALUE, STACK + 0x78, ABOVE + 0x200, VALUE, VALUE, VALUE, VALUE,
+                                     VALUE, STACK + 0x88, ABOVE + 0x304, 0,     EXIT};
     begin();
     place.has_pointers = 1;
+    place.exit = ABOVE + 0x400;
     memcpy(memory + STACK, words, sizeof words);
-    walk.code_start = CODE;
-    walk.code_length = 0x1000;
+    put(STACK + 8 * 18, place.exit);
+    put(ABOVE + 0x200, 0xf0458b48f8458b48);
+    put(ABOVE + 0x400, 0x9090909000008ce8);
     in_code(CODE + 0x10);
     ck_assert_int_eq(walk_on(false), STEP_TAKEN);
-    CHECK_TOLD(CODE + 0x10, CODE + 0x103, CODE + 0x203, CODE + 0x303);
+    CHECK_TOLD(CODE + 0x10, CODE + 0x103, ABOVE + 0x1ff, ABOVE + 0x303);
     check_left();
 }
 
