@@ -115,6 +115,14 @@ static ssize_t feed(struct maps *m, const char *text, size_t n)
     return (ssize_t)done;
 }
 
+/* What it held gives way to what is read. */
+static void begin_anew(struct maps *m)
+{
+    vec_clear(&m->regions);
+    m->context = 0;
+    arena_reset(&m->text, 4096);
+}
+
 int maps_read(struct maps *m, int fd, size_t max)
 {
     size_t filled = 0, total = 0;
@@ -122,9 +130,7 @@ int maps_read(struct maps *m, int fd, size_t max)
     autofree char *text = malloc(MAPS_LINE_MAX);
     if (!text)
         return -ENOMEM;
-    vec_clear(&m->regions);
-    m->context = 0;
-    arena_reset(&m->text, 4096);
+    begin_anew(m);
     while (total < max) {
         ssize_t got = read(fd, text + filled, MAPS_LINE_MAX - filled);
         if (got < 0)
@@ -209,9 +215,7 @@ int maps_read_code(struct maps *m, int fd, uint32_t max)
     autofree char *name = malloc(PATH_MAX);
     if (!name)
         return -ENOMEM;
-    vec_clear(&m->regions);
-    m->context = 0;
-    arena_reset(&m->text, 4096);
+    begin_anew(m);
     while (r == 0 && m->regions.n < max) {
         struct procmap_query q = {.size = sizeof q,
                                   .flags = PROCMAP_QUERY_EXECUTABLE | PROCMAP_QUERY_OR_NEXT,
