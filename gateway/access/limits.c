@@ -264,16 +264,12 @@ static uint64_t memory_limit(const struct access *a, const struct access_pass *p
     return client && tenant ? min_of(client, tenant) : max_of(client, tenant);
 }
 
-static enum access_verdict charge(struct access_worker *w, struct access_pass *pass, uint64_t limit,
-                                  uint64_t *retry_ns)
+/* `holds`: what the request makes us hold, at least what was received. */
+static enum access_verdict charge(struct access_worker *w, struct access_pass *pass, uint64_t holds,
+                                  uint64_t limit, uint64_t *retry_ns)
 {
-    const struct access *a = w->access;
-    if (pass->received > limit) {
-        bool client = pass->client && a->client.of.memory == limit;
-        return refuse(w, client ? SCOPE_CLIENT : SCOPE_TENANT, ACCESS_LIMIT_NEVER);
-    }
     /* Rounded up, but a request that fits alone must not fail for the rounding. */
-    uint64_t want = min_of((pass->received + MEMORY_STEP - 1) / MEMORY_STEP * MEMORY_STEP, limit);
+    uint64_t want = min_of((holds + MEMORY_STEP - 1) / MEMORY_STEP * MEMORY_STEP, limit);
     uint64_t more = want - pass->memory;
     *retry_ns = NSEC_PER_SEC;
     if (pass->client && !budget_charge(&pass->client->memory, more))
@@ -287,6 +283,18 @@ static enum access_verdict charge(struct access_worker *w, struct access_pass *p
     return ACCESS_YES;
 }
 
+/* Asked at each piece, not only when there is more to hold: what a client had when it was alone it gives back
+ * when others need it. */
+static enum access_verdict give_way(struct access_worker *w, const struct access_pass *pass, size_t n,
+                                    uint64_t *retry_ns)
+{
+    const struct access *a = w->access;
+    if (!pass->client || a->client.of.memory == 0 || parties_share_allows(a->clients, pass->client, n))
+        return ACCESS_YES;
+    *retry_ns = NSEC_PER_SEC;
+    return refuse(w, SCOPE_CLIENT, ACCESS_LIMIT_MEMORY);
+}
+
 enum access_verdict access_body(struct access_worker *w, struct access_pass *pass, size_t n, uint64_t now_ns,
                                 uint64_t *retry_ns)
 {
@@ -298,8 +306,21 @@ enum access_verdict access_body(struct access_worker *w, struct access_pass *pas
         if (verdict != ACCESS_YES)
             return verdict;
     }
-    uint64_t limit = memory_limit(w->access, pass);
-    return limit == 0 || pass->received <= pass->memory ? ACCESS_YES : charge(w, pass, limit, retry_ns);
+    return access_hold(w, pass, pass->received, retry_ns);
+}
+
+enum access_verdict access_hold(struct access_worker *w, struct access_pass *pass, size_t n,
+                                uint64_t *retry_ns)
+{
+    const uint64_t limit = memory_limit(w->access, pass), more = n - min_of((uint64_t)n, pass->memory);
+    if (limit == 0)
+        return ACCESS_YES;
+    if (pass->received > limit) {
+        bool client = pass->client && w->access->client.of.memory == limit;
+        return refuse(w, client ? SCOPE_CLIENT : SCOPE_TENANT, ACCESS_LIMIT_NEVER);
+    }
+    enum access_verdict verdict = give_way(w, pass, more, retry_ns);
+    return verdict != ACCESS_YES || more == 0 ? verdict : charge(w, pass, n, limit, retry_ns);
 }
 
 void access_exit(struct access_worker *w, struct access_pass *pass)

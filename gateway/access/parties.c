@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "proto/base/hash.h"
+#include "proto/base/share.h"
 
 #define SHARDS 16u
 
@@ -44,6 +45,15 @@ struct parties *parties_new(uint32_t capacity, size_t memory, struct budget *bud
             return parties_free(t);
     }
     return t;
+}
+
+bool parties_share_allows(const struct parties *t, const struct party *p, size_t n)
+{
+    if (!t->budget)
+        return true;
+    const size_t used = atomic_load_explicit(&t->budget->used, memory_order_relaxed);
+    return share_allows(t->budget->limit, used, atomic_load_explicit(&p->memory.used, memory_order_relaxed),
+                        n);
 }
 
 static size_t size_of(const struct party *p)

@@ -41,6 +41,10 @@ struct parties *parties_new(uint32_t capacity, size_t memory, struct budget *bud
 /* Nobody refers to any. Returns NULL; NULL is fine. */
 struct parties *parties_free(struct parties *t);
 
+/* Whether one that holds as much of the budget may hold n more, of what is left to all (proto/base/share.h).
+ */
+bool parties_share_allows(const struct parties *t, const struct party *p, size_t n);
+
 /* The one of that key (n <= PARTY_KEY_MAX), with a reference; never NULL. Any thread. */
 struct party *parties_find(struct parties *t, struct bytes key);
 

@@ -39,6 +39,9 @@ struct ingest {
     struct budget *budget;
     size_t keep;        /* of columns, between requests */
     size_t held_before; /* by us, when the request came */
+    size_t remembered;  /* of that what its columns do not use again */
+    size_t body;        /* of the request, where that is on another budget than ours */
+    size_t others;      /* held when the request came */
     size_t kept;        /* of options.kept */
     struct profiles view;
     struct habits habits;
@@ -128,6 +131,7 @@ static void give_way(struct ingest *g)
     const struct ingest_kept *of_all = g->options.kept;
     if (!of_all || tell_kept(g) <= of_all->max || g->kept <= of_all->each)
         return;
+    stats_add(g->stats, STATS_MEMO_FORGOTTEN, 1);
     profiles_trim(&g->view, 0);
     for (uint32_t i = 0; i < g->n_consumers; i++)
         if (g->consumers[i].forget)
@@ -141,43 +145,42 @@ static struct budget *limited(const struct ingest *g)
     return g->options.meter ? g->budget->parent : g->budget;
 }
 
+/* What all else than the request holds of a budget, with what we kept of others. */
+static size_t held_by_others(const struct ingest *g, const struct budget *b)
+{
+    const struct meter *m = g->options.meter;
+    const size_t all = m ? atomic_load_explicit(&m->budget.used, memory_order_relaxed) : held(g);
+    const size_t ours = all - min_of(all, g->remembered) + g->body;
+    const size_t used = b ? atomic_load_explicit(&b->used, memory_order_relaxed) : 0;
+    return used - min_of(used, ours);
+}
+
 /*
  * The decoder cannot tell a request that is too large by itself from one that came at a bad time: both pass a
  * limit. It matters to the producer: the first must never come again, the second should. If the columns' own
- * limit would have fit now, or most of the whole budget is free, then the request is the reason; else what
- * else we hold is.
+ * limit would have fit, or most of the whole budget is free, then the request is the reason; else what else
+ * we hold is, or held when it came: it may have gone since. Where a client has a share, only a part of the
+ * budget is its first request's.
  */
 static bool is_too_large_by_itself(const struct ingest *g)
 {
-    size_t wanted = g->options.limits.column_bytes, ours = held(g);
+    const struct meter *m = g->options.meter;
+    const size_t wanted = g->options.limits.column_bytes;
     for (struct budget *b = limited(g); b; b = b->parent) {
-        size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
-        size_t others = used - min_of(used, ours);
-        size_t free_bytes = b->limit - min_of(b->limit, others);
-        if (free_bytes < min_of(wanted, b->limit / 2))
+        const bool is_first = b == limited(g);
+        const size_t others = max_of(held_by_others(g, b), is_first ? g->others : 0);
+        const size_t most = m && is_first ? meter_most(m) : b->limit;
+        if (most - min_of(most, others) < min_of(wanted, b->limit / 2))
             return false;
     }
     return true;
 }
 
-/*
- * The same of what counting takes, for which there is no limit but the budget. The request is the reason if
- * it alone made us hold a quarter of the budget, while all else, what we kept from before included, was less
- * than a quarter: then more room than half of the budget would not have done.
- */
+/* The same of what counting takes, names that are new in the aggregate included. */
 static bool is_too_much_to_count(const struct ingest *g)
 {
-    size_t peak = held_at_most(g), now = held(g);
-    size_t grown = peak - min_of(peak, g->held_before);
-    bool by_itself = false;
-    for (struct budget *b = limited(g); b; b = b->parent) {
-        size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
-        size_t others = used - min_of(used, now);
-        if (others + g->held_before > b->limit / 4)
-            return false;
-        by_itself |= grown >= b->limit / 4;
-    }
-    return by_itself;
+    const size_t peak = held_at_most(g), now = held(g), before = g->held_before;
+    return budget_is_too_small(limited(g), peak - min_of(peak, before), now - min_of(now, before));
 }
 
 /* The verdict where memory ended in decoding or behind it. */
@@ -423,6 +426,9 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     ret->message.text[0] = 0;
     g->was_busy = true;
     g->held_before = held(g);
+    g->remembered = g->held_before - profiles_memory_used(&g->view);
+    g->body = received && received->plain_budget == g->budget ? 0 : body.n;
+    g->others = held_by_others(g, limited(g));
 
     const char *full = reserve(g, body.n, &ret->verdict);
     if (full) {

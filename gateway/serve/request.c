@@ -121,7 +121,12 @@ static enum refusal reserve(struct request_pool *pool, struct request *q, size_t
 {
     if (q->body.n == 0 && announced > n)
         n = max_of(n, min_of((size_t)announced, RESERVE_MAX));
-    return room_make(&q->body, n + PROFILES_PADDING, pool->budget) == 0 ? REFUSAL_NONE : REFUSAL_BUSY;
+    const size_t cap = q->body.cap;
+    if (room_make(&q->body, n + PROFILES_PADDING, pool->budget) != 0)
+        return REFUSAL_BUSY;
+    if (q->body.cap != cap)
+        q->grown_to = q->body.cap;
+    return REFUSAL_NONE;
 }
 
 static enum refusal append(struct request_pool *pool, struct request *q, struct bytes piece,

@@ -64,6 +64,7 @@ struct request {
     int64_t content_length;     /* -1: not told */
     struct grpc_reader message; /* gRPC only */
     struct buffer body;         /* gRPC: the message without its prefix */
+    size_t grown_to;            /* the body's memory, where this request made it grow; else 0 */
     struct buffer head_text;    /* what `head` points to: it outlives the exchange on a lane */
     struct intake_head head;    /* of intakes that read it */
     struct buffer answer;       /* what an intake answers, on the budget, and how much of it is sent */

@@ -589,6 +589,8 @@ static void on_body(void *context, struct http_exchange *x, struct bytes piece)
             access_body(s->options.access, &q->pass, piece.n, clock_monotonic(), &retry_ns));
     if (refusal == REFUSAL_NONE)
         refusal = request_add(&s->pool, q, piece);
+    if (refusal == REFUSAL_NONE && s->options.access && q->grown_to > 0)
+        refusal = refusal_of_access(access_hold(s->options.access, &q->pass, q->grown_to, &retry_ns));
     if (refusal != REFUSAL_NONE)
         refuse_request(q, refusal, retry_ns);
 }

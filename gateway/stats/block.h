@@ -55,6 +55,7 @@
     X(AUTH_BUSY,             "profgate_auth_total",               "outcome=\"busy\"",        COUNTER, "") \
     X(MEMO_STRINGS,          "profgate_memo_strings",             "",                      GAUGE,   "Distinct strings whose meaning is remembered") \
     X(MEMO_RESETS,           "profgate_memo_resets_total",        "",                      COUNTER, "Times the remembered strings were forgotten for their number or size") \
+    X(MEMO_FORGOTTEN,        "profgate_memory_forgotten_total",   "",                      COUNTER, "Times that a thread forgot all it remembered for speed, because limits.memory had other uses: requests are slower after it") \
     X(REGEX_GAVE_UP,         "profgate_regex_gave_up_total",      "",                      COUNTER, "Matches abandoned at the step limit, taken as no match") \
     X(FORWARD_SAMPLES,       "profgate_forward_samples_total",    "",                      COUNTER, "Samples forwarded downstream") \
     X(FORWARD_THINNED,       "profgate_forward_thinned_samples_total", "",                 COUNTER, "Samples not forwarded because the keep rate says so") \

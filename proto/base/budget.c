@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "proto/base/macros.h"
+
 static bool charge_one(struct budget *b, size_t n)
 {
     size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
@@ -34,4 +36,12 @@ void budget_refund(struct budget *b, size_t n)
         assert(was >= n);
         (void)was;
     }
+}
+
+bool budget_is_too_small(const struct budget *b, size_t grown, size_t holds)
+{
+    if (!b || grown < b->limit / 4)
+        return false;
+    const size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+    return used - min_of(used, holds) < b->limit / 4;
 }

@@ -32,4 +32,9 @@ bool budget_charge(struct budget *b, size_t n);
 /* Gives back what was charged. Any thread. */
 void budget_refund(struct budget *b, size_t n);
 
+/* Whether work that memory ended for would end so if it came again, for which there is no limit but the
+ * budget: it made us hold a quarter of it (grown, at its most; holds, of that still), while all else was less
+ * than a quarter. Then more room than half of the budget would not have done. NULL is never too small. */
+bool budget_is_too_small(const struct budget *b, size_t grown, size_t holds);
+
 #endif

@@ -7,9 +7,18 @@
 #include "proto/base/meter.h"
 
 #include "proto/base/macros.h"
+#include "proto/base/share.h"
 
 /* Drawn at least, so that a table that doubles asks seldom. */
 #define STEP ((size_t)64 << 10)
+
+size_t meter_most(const struct meter *m)
+{
+    const struct budget *all = m->budget.parent;
+    if (!all)
+        return SIZE_MAX;
+    return m->account ? all->limit / 8 * METER_FIRST_EIGHTHS : all->limit;
+}
 
 /* Whether the budget above has room for n more beside what is left to others. */
 static bool leaves_room(const struct meter *m, size_t n)
@@ -17,9 +26,19 @@ static bool leaves_room(const struct meter *m, size_t n)
     const struct budget *all = m->budget.parent;
     if (!all)
         return true;
-    const size_t most = all->limit / 8 * METER_FIRST_EIGHTHS;
+    const size_t most = meter_most(m);
     const size_t used = atomic_load_explicit(&all->used, memory_order_relaxed);
     return used <= most && n <= most - used;
+}
+
+/* Whether a client that holds so much may hold n more: of its own, and of what is left to all. */
+static bool is_within_share(const struct meter *m, size_t held, size_t n)
+{
+    const struct budget *all = m->budget.parent;
+    const size_t limit = m->accounts->limit;
+    if (held > limit || n > limit - held)
+        return false;
+    return !all || share_allows(all->limit, atomic_load_explicit(&all->used, memory_order_relaxed), held, n);
 }
 
 static bool draw(struct budget *b, size_t n)
@@ -28,8 +47,7 @@ static bool draw(struct budget *b, size_t n)
     const size_t step = max_of(n, STEP);
     const size_t held = atomic_fetch_add_explicit(&m->account->held, step, memory_order_relaxed);
     const bool is_first = atomic_load_explicit(&m->account->first, memory_order_relaxed) == m;
-    const bool is_over = held > m->accounts->limit || step > m->accounts->limit - held;
-    if (is_over && !(is_first && leaves_room(m, step))) {
+    if (!is_within_share(m, held, step) && !(is_first && leaves_room(m, step))) {
         atomic_fetch_sub_explicit(&m->account->held, step, memory_order_relaxed);
         m->is_spent |= !is_first;
         return false;
@@ -52,7 +70,7 @@ bool meter_begin(struct meter *m, uint64_t client)
         return true;
     struct account *account = account_of(m->accounts, client);
     struct meter *nobody = NULL;
-    if (atomic_load_explicit(&account->held, memory_order_relaxed) >= m->accounts->limit)
+    if (!is_within_share(m, atomic_load_explicit(&account->held, memory_order_relaxed), 1))
         return false;
     atomic_compare_exchange_strong(&account->first, &nobody, m);
     m->account = account;
@@ -63,12 +81,10 @@ bool meter_begin(struct meter *m, uint64_t client)
 
 bool meter_is_too_much(const struct meter *m)
 {
-    const struct budget *all = m->budget.parent;
-    if (!m->account || !all || m->is_spent)
-        return false;
-    const size_t used = atomic_load_explicit(&all->used, memory_order_relaxed);
-    const size_t own = atomic_load_explicit(&m->budget.used, memory_order_relaxed);
-    return m->drawn >= all->limit / 4 && used - min_of(used, own) < all->limit / 4;
+    const size_t used = atomic_load_explicit(&m->budget.used, memory_order_relaxed);
+    const size_t before = m->budget.limit - m->drawn;
+    return m->account && !m->is_spent &&
+           budget_is_too_small(m->budget.parent, m->drawn, used - min_of(used, before));
 }
 
 void meter_end(struct meter *m)

@@ -6,7 +6,7 @@
  * A limit holds for what a client has under way together, but not for the first piece of work of it: that
  * could never be done if it is large, nor two that are, if each waited for the other. It may grow beyond
  * while no more than METER_FIRST_EIGHTHS of the budget above the meter's are used, so that others still find
- * room.
+ * room. Where many clients hold much, the limit of each is less (share.h).
  */
 #ifndef PROTO_BASE_METER_H
 #define PROTO_BASE_METER_H
@@ -58,8 +58,12 @@ bool meter_begin(struct meter *m, uint64_t client);
 /* What the client was charged for is given back to it; what of it is still held is nobody's. */
 void meter_end(struct meter *m);
 
-/* Whether the work that memory ended for would end so if it came again: it drew a quarter of the budget
- * above, while all others held less than a quarter. */
+/* What all may hold while it works: five eighths of the budget above where growth beyond the client's limit
+ * is limited so; else that budget's limit. SIZE_MAX: there is none. */
+size_t meter_most(const struct meter *m);
+
+/* Whether the work that memory ended for would end so if it came again (budget_is_too_small, of the budget
+ * above): not where its client's share ended it. */
 bool meter_is_too_much(const struct meter *m);
 
 #endif

@@ -43,7 +43,7 @@ ATTACKS = {
     "gzip-bomb": (24, {"413"}, set(), EITHER),
     "zstd-bomb": (24, {"413"}, set(), EITHER),
     "h2-slow-head": (16, set(), {CALM, BROKEN, "INTERNAL_ERROR"}, EITHER),
-    "h2-slow-body": (40, set(), set(), HELD),
+    "h2-slow-body": (40, {"200"}, set(), HELD),  # of gRPC: what a client may hold is less than all its streams ask for
     "h2-slow-window": (24, {"400"}, set(), EITHER),
     "h2-no-window": (24, {"400"}, set(), EITHER),
     "h2-announced": (24, {"413"}, set(), EITHER),
@@ -64,7 +64,7 @@ ATTACKS = {
     "unknown-frames": (16, set(), {CALM}, EITHER),
     # 20 bodies of 4 MB, twice, and what is remembered of 12288 names by two workers; what is too much at once is refused.
     "colliding-names": (280, {"200", "503"}, set(), EITHER),
-    "colliding-streams": (40, {"400", "413"}, {CALM}, EITHER),
+    "colliding-streams": (40, {"200", "400", "413"}, {CALM}, EITHER),
 }
 
 # content of 1 MiB: (megabytes, statuses). Memory is what its columns take (26 bytes for the emptiest two) and what is

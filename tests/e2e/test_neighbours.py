@@ -230,32 +230,35 @@ exporters: {{ otlp/sink: {{ endpoint: "{sink.url}", protocol: http, encoding: js
             print(f"resident: {marks[0] >> 10} MB, after a third {marks[seconds // 3] >> 10}, at the end {marks[-1] >> 10}")
 
 
-def test_bodies_that_trickle_lock_nobody_out():
-    size = 4 << 20
-    with running(Gateway("--set", "limits.memory=128MiB")) as gateway:
-        held = []
-        try:
-            for _ in range(60):
-                connection = socket.socket()
-                connection.bind(("127.0.0.2", 0))
-                connection.connect(("127.0.0.1", gateway.ports[0]))
-                connection.settimeout(PATIENCE)
-                connection.sendall(b"POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
-                                   b"Content-Length: %d\r\n\r\n" % size)
-                try:
-                    connection.sendall(b"\x0a" * (size - 1))
-                except OSError:
-                    pass  # refused, and closed
-                held.append(connection)
-            for path in captures()[:20]:
-                assert gateway.post(path.read_bytes())[0] == 200
-            assert gateway.total("profgate_refused_by_limit_total", scope="client", limit="memory") > 0
-        finally:
-            for connection in held:
-                connection.close()
+def slow_body(gateway, address, length, sent):
+    """A connection from there with so much of a body that never ends; what is refused is closed by the gateway."""
+    connection = socket.socket()
+    connection.bind((address, 0))
+    connection.connect(("127.0.0.1", gateway.ports[0]))
+    connection.settimeout(PATIENCE)
+    with contextlib.suppress(OSError):
+        connection.sendall(b"POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+                           b"Content-Length: %d\r\n\r\n" % length + b"\x0a" * sent)
+    return connection
 
 
-def test_what_is_counted_of_one_client_locks_nobody_out():
+@pytest.mark.parametrize("addresses,each,length,sent", [
+    (1, 60, 4 << 20, (4 << 20) - 1),
+    (20, 4, 2 << 20, (2 << 20) - 1),  # together more than there is, each less than a quarter
+    (1, 600, 256 << 10, 1),           # what was told is reserved: it is the client's, too
+])
+def test_bodies_that_trickle_lock_nobody_out(addresses, each, length, sent):
+    with running(Gateway("--set", "limits.memory=128MiB")) as gateway, contextlib.ExitStack() as held:
+        for _ in range(each):
+            for n in range(addresses):
+                held.enter_context(slow_body(gateway, f"127.0.0.{2 + n}", length, sent))
+        for path in captures()[:20]:
+            assert gateway.post(path.read_bytes())[0] == 200
+        assert gateway.total("profgate_refused_by_limit_total", scope="client", limit="memory") > 0
+
+
+@pytest.mark.parametrize("addresses", [1, 20])
+def test_what_is_counted_of_others_locks_nobody_out(addresses):
     """Large requests full of new names take memory after their bodies are gone: what they are decompressed to, tables, names
     that are remembered, or wait to be added up. Who sends them is told to come again, what is kept only for speed gives way,
     and everybody else is served, also where there is little memory."""
@@ -266,7 +269,7 @@ def test_what_is_counted_of_one_client_locks_nobody_out():
     def attack(n):
         while not over.is_set():
             with contextlib.suppress(OSError, http.client.HTTPException):
-                connection = http.client.HTTPConnection("127.0.0.1", gateway.ports[0], timeout=PATIENCE, source_address=("127.0.0.2", 0))
+                connection = http.client.HTTPConnection("127.0.0.1", gateway.ports[0], timeout=PATIENCE, source_address=(f"127.0.0.{2 + n % addresses}", 0))
                 body, headers = kinds[n % 2]
                 connection.request("POST", PROFILES_PATH, body, {"Content-Type": "application/x-protobuf", **headers})
                 heard[connection.getresponse().status] += 1
@@ -277,7 +280,7 @@ def test_what_is_counted_of_one_client_locks_nobody_out():
         for body in good:
             assert gateway.post(body)[0] == 200
         before = gateway.rss_kib("VmRSS")
-        attackers = [threading.Thread(target=attack, args=(n,)) for n in range(8)]
+        attackers = [threading.Thread(target=attack, args=(n,)) for n in range(max(8, addresses))]
         try:
             for attacker in attackers:
                 attacker.start()

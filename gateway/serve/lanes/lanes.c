@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,8 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/share.h"
+#include "proto/base/thread.h"
 #include "proto/io/loop.h"
 
 /* One client's jobs in order. */
@@ -82,8 +83,9 @@ static bool is_full(const struct lanes *l, const struct queue *q, size_t n)
 {
     size_t all = l->options.waiting_bytes, one = all / 2;
     return l->waiting >= LANES_WAITING_MAX || q->n >= LANES_WAITING_CLIENT_MAX ||
+           !share_allows(LANES_WAITING_MAX, l->waiting, q->n, 1) ||
            (l->waiting > 0 && (l->bytes > all || n > all - l->bytes)) ||
-           (q->n > 0 && (q->bytes > one || n > one - q->bytes));
+           (q->n > 0 && (q->bytes > one || n > one - q->bytes)) || !share_allows(all, l->bytes, q->bytes, n);
 }
 
 static struct lane_job *job_of(struct rounds_item *i)
@@ -233,17 +235,6 @@ struct lanes *lanes_free(struct lanes *l)
     return NULL;
 }
 
-/* Signals are the main thread's. */
-static int start_thread(struct lane *lane)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&lane->thread, NULL, run, lane);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -r;
-}
-
 int lanes_add(struct lanes *l, void *context)
 {
     pthread_mutex_lock(&l->lock);
@@ -252,7 +243,7 @@ int lanes_add(struct lanes *l, void *context)
     if (r == 0) {
         *lane = (struct lane){.lanes = l, .index = l->n, .context = context};
         lane->last = &lane->first;
-        r = start_thread(lane);
+        r = thread_begin(&lane->thread, NULL, run, lane);
     }
     if (r == 0) {
         l->n++;

@@ -40,7 +40,8 @@ struct lanes;
 
 struct lanes_options {
     uint32_t n_max;       /* 1 … LANES_MAX */
-    size_t waiting_bytes; /* of all jobs that wait; of one client half. A job larger than that waits alone */
+    size_t waiting_bytes; /* of all jobs that wait, in shares (proto/base/share.h); of one client half at
+                             most. A job larger than that waits alone */
     void (*wanted)(void *context); /* there is work for one lane more: add it, or give up. Any thread */
     void *context;
 };

@@ -305,3 +305,42 @@ UNIT(any_number_of_tenants_is_held_in_a_bounded_table)
     ck_assert_uint_le(atomic_load(&f.budget.used), 4096 * 200);
     fake_stop(&f);
 }
+
+/* 20 addresses send bodies that do not end, one after the other, each as much as it may: whoever comes then
+ * has room, and when there are more, those that came early give way at their next byte. */
+UNIT(addresses_that_are_many_leave_room_to_one_more)
+{
+    enum { N = 20, PIECE = 64 << 10 };
+    struct fake f;
+    struct access_options o = {.per_client = {.memory = 16 << 20}}; /* of 64 MiB, in the fake */
+    fake_start(&f, &o, NULL, NULL, NULL, 0);
+    struct http_peer peers[N + 1];
+    struct access_pass passes[N + 1];
+    uint64_t retry;
+    size_t held = 0;
+    for (int i = 0; i <= N; i++) {
+        char address[32];
+        snprintf(address, sizeof address, "192.0.2.%d:1", i + 1);
+        peers[i] = fake_peer(&f, address);
+        ck_assert_int_eq(enter(&f, &peers[i], NULL, -1, S, &passes[i], &retry), ACCESS_YES);
+    }
+    for (int i = 0; i < N; i++)
+        while (passes[i].memory < 15 << 20 &&
+               access_body(f.worker, &passes[i], PIECE, S, &retry) == ACCESS_YES) {
+            ck_assert(budget_charge(&f.budget, PIECE)); /* as who collects the body does */
+            held += PIECE;
+        }
+    ck_assert_uint_eq(passes[0].memory, 15 << 20); /* nearly a quarter, while it was alone */
+    ck_assert_int_eq(access_body(f.worker, &passes[0], 1, S, &retry), ACCESS_LIMIT_MEMORY);
+    ck_assert_uint_gt(retry, 0);
+    budget_refund(&f.budget, passes[0].memory);
+    held -= passes[0].memory;
+    access_exit(f.worker, &passes[0]);
+    ck_assert_int_eq(access_body(f.worker, &passes[N], 256 << 10, S, &retry), ACCESS_YES);
+    for (int i = 1; i <= N; i++)
+        access_exit(f.worker, &passes[i]);
+    for (int i = 0; i <= N; i++)
+        access_leave(f.worker, &peers[i]);
+    budget_refund(&f.budget, held);
+    fake_stop(&f);
+}

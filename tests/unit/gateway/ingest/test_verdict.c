@@ -205,6 +205,37 @@ UNIT(columns_that_others_leave_no_room_for_are_busy)
     ck_assert_uint_eq(stats.value[STATS_REQUESTS_BUSY], 1);
 }
 
+/* Who passes his client's share may have five eighths of all: what others hold of those is no reason to
+ * refuse for good, though half of all is free. Its own body and tables are. */
+UNIT(columns_beyond_a_share_are_busy_while_others_hold_of_what_one_may_have)
+{
+    struct accounts accounts = {.limit = 100};
+    struct budget process = BUDGET_INIT(8000, NULL);
+    struct meter meter;
+    meter_init(&meter, &accounts, &process);
+    const struct ingest_options o = {
+        .limits = {.column_bytes = 4000, .depth = 64}, .retry_after_ns = RETRY_NS, .meter = &meter};
+    struct ingest *g = unit_made(ingest_new(&o, consumers, ALL, &stats, &meter.budget));
+    decode_result = PROFILES_OVER_BUDGET;
+    const struct {
+        size_t others, ours;
+        enum ingest_verdict verdict;
+    } cases[] = {{500, 0, INGEST_TOO_LARGE},
+                 {1500, 0, INGEST_BUSY},
+                 {2500, 2000, INGEST_BUSY},
+                 {500, 2000, INGEST_TOO_LARGE}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        ck_assert(budget_charge(&process, cases[i].others) && budget_charge(&meter.budget, cases[i].ours));
+        ck_assert(ingest_from(g, 7));
+        ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
+        ck_assert_int_eq(answer.verdict, cases[i].verdict);
+        ck_assert(ingest_from(g, 0));
+        budget_refund(&meter.budget, cases[i].ours);
+        budget_refund(&process, cases[i].others);
+    }
+    ingest_free(g);
+}
+
 UNIT(memory_of_one_huge_request_is_given_back)
 {
     columns = 100 << 20;
@@ -328,6 +359,7 @@ UNIT(what_is_kept_gives_way_when_all_keep_too_much)
     ck_assert_str_eq(order, ""); /* it worked since the last look */
     ingest_look(one);
     ck_assert_ptr_nonnull(strstr(order, "forget"));
+    ck_assert_uint_eq(stats.value[STATS_MEMO_FORGOTTEN], 3);
     ingest_free(one);
     ingest_free(other);
     ck_assert_uint_eq(kept.now, 10 * mib);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/meter.h"
 
+#include "proto/base/macros.h"
 #include "tests/lib/unit.h"
 
 #define MIB ((size_t)1 << 20)
@@ -90,6 +91,27 @@ UNIT(the_first_leaves_room_to_others)
     ck_assert(meter_is_too_much(&w.one) && !meter_is_too_much(&w.other));
     ck_assert(budget_charge(&w.all, 8 * MIB)); /* it may be these others that left no room */
     ck_assert(!meter_is_too_much(&w.one));
+}
+
+/* However many there are: who holds most is told to wait, and one more finds room. */
+UNIT(clients_that_are_many_leave_room_to_one_more)
+{
+    struct world w;
+    struct meter of[20];
+    begin(&w);
+    w.accounts.limit = 16 * MIB;
+    for (size_t i = 0; i < ARRAY_LEN(of); i++) {
+        meter_init(&of[i], &w.accounts, &w.all);
+        ck_assert(meter_begin(&of[i], i + 1));
+    }
+    for (bool is_more = true; is_more;) {
+        is_more = false;
+        for (size_t i = 0; i < ARRAY_LEN(of); i++)
+            is_more |= budget_charge(&of[i].budget, MIB / 4);
+    }
+    ck_assert_uint_gt(w.all.used, 50 * MIB);
+    ck_assert(!meter_begin(&w.one, 1) || !budget_charge(&w.one.budget, MIB / 4)); /* beside what it has */
+    ck_assert(meter_begin(&w.other, 21) && budget_charge(&w.other.budget, MIB));
 }
 
 UNIT(memory_that_is_used_again_is_charged_to_nobody)

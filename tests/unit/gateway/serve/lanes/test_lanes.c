@@ -246,10 +246,21 @@ UNIT(a_client_has_its_part_of_the_places_and_all_together_theirs)
     for (uint32_t i = 0; i < LANES_WAITING_CLIENT_MAX; i++)
         ck_assert_int_eq(put(n++, 1, 1), 0);
     ck_assert_int_eq(put(n, 1, 1), LANE_FULL);
-    for (uint64_t client = 2; lanes_waiting(world.lanes) < LANES_WAITING_MAX; client++)
-        for (int i = 0; i < 100 && lanes_waiting(world.lanes) < LANES_WAITING_MAX; i++)
-            ck_assert_int_eq(put(n++, client, 1), 0);
-    ck_assert_int_eq(put(n, 200, 1), LANE_FULL);
+    for (bool is_more = true; is_more;) { /* 20 others, each as much as it gets */
+        is_more = false;
+        for (uint64_t client = 2; client <= 21; client++)
+            if (put(n, client, 1) == 0) {
+                is_more = true;
+                n++;
+            }
+    }
+    ck_assert_uint_ge(lanes_waiting(world.lanes), LANES_WAITING_MAX * 9 / 10);
+    ck_assert_int_eq(put(n, 1, 1), LANE_FULL);
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(put(n++, 200, 1), 0); /* and there is room for one who comes then */
+    for (uint64_t client = 201; put(n, client, 1) == 0; client++)
+        n++;
+    ck_assert_uint_le(lanes_waiting(world.lanes), LANES_WAITING_MAX);
     set_gate(false);
     await_back(n);
     ck_assert_int_eq(world.n_refused, 0);
@@ -264,17 +275,19 @@ UNIT(bytes_are_bounded_too_but_what_is_alone_waits_however_large_it_is)
     ck_assert_int_eq(put(1, 1, 400), 0);
     ck_assert_int_eq(put(2, 1, 101), LANE_FULL); /* half of it is one client's */
     ck_assert_int_eq(put(2, 1, 100), 0);
-    ck_assert_int_eq(put(3, 2, 500), 0);
-    ck_assert_int_eq(put(4, 3, 1), LANE_FULL);
+    ck_assert_int_eq(put(3, 2, 251), LANE_FULL); /* another has as much as it leaves */
+    ck_assert_int_eq(put(3, 2, 250), 0);
+    ck_assert_int_eq(put(4, 1, 1), LANE_FULL); /* who would have more than is left gives way to … */
+    ck_assert_int_eq(put(4, 3, 100), 0);       /* …who has less */
     set_gate(false);
-    await_back(4);
+    await_back(5);
     set_gate(true);
     ck_assert_int_eq(put(5, 0, 1), 0);
     await_at_gate(1);
     ck_assert_int_eq(put(6, 1, 5000), 0);
     ck_assert_int_eq(put(7, 2, 1), LANE_FULL);
     set_gate(false);
-    await_back(6);
+    await_back(7);
     end();
 }
 

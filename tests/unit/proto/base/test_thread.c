@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/thread.h"
+
+#include <signal.h>
+
+#include "proto/base/macros.h"
+#include "tests/lib/unit.h"
+
+static void *note_held(void *held)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, held);
+    return NULL;
+}
+
+UNIT(no_signal_comes_to_it)
+{
+    static const int what_people_send[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGCHLD};
+    sigset_t before, after, held;
+    pthread_t thread;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    ck_assert_int_eq(thread_begin(&thread, NULL, note_held, &held), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (size_t i = 0; i < ARRAY_LEN(what_people_send); i++) {
+        ck_assert_int_eq(sigismember(&held, what_people_send[i]), 1);
+        ck_assert_int_eq(sigismember(&after, what_people_send[i]), sigismember(&before, what_people_send[i]));
+    }
+}
+
+UNIT(one_that_cannot_be_had_is_an_error)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    ck_assert_int_eq(pthread_attr_init(&attributes), 0);
+    ck_assert_int_eq(pthread_attr_setstacksize(&attributes, (size_t)1 << 46), 0);
+    ck_assert_int_lt(thread_begin(&thread, &attributes, note_held, NULL), 0);
+    pthread_attr_destroy(&attributes);
+}
