@@ -6,13 +6,14 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/grpc/text.h"
 #include "proto/io/loop.h"
 
@@ -82,7 +83,7 @@ int password_matches(const char *password, const char *hash)
     int matches = -ENOMEM; /* of a hash that was found good when it was read, nothing else can be wrong */
     if (got && got[0] != '*')
         matches = strlen(got) == n && CRYPTO_memcmp(got, hash, n) == 0;
-    OPENSSL_cleanse(data, sizeof *data);
+    explicit_bzero(data, sizeof *data);
     free(data);
     return matches;
 }
@@ -90,7 +91,7 @@ int password_matches(const char *password, const char *hash)
 void password_job_free(struct password_job *job)
 {
     if (job)
-        OPENSSL_cleanse(job, sizeof *job);
+        explicit_bzero(job, sizeof *job);
     free(job);
 }
 
@@ -189,7 +190,7 @@ struct passwords *passwords_free(struct passwords *p)
         pthread_join(p->thread, NULL);
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
-    OPENSSL_cleanse(p, sizeof *p);
+    explicit_bzero(p, sizeof *p);
     free(p);
     return NULL;
 }
@@ -286,13 +287,9 @@ static int start_thread(struct passwords *p)
 {
     if (p->has_thread)
         return 0;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's business */
-    int r = pthread_create(&p->thread, NULL, run, p);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int r = thread_begin(&p->thread, NULL, run, p);
     p->has_thread = r == 0;
-    return -r;
+    return r;
 }
 
 static uint32_t count_address(const struct passwords *p, uint64_t address)

@@ -28,6 +28,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 #include "proto/kafka/connection.h"
@@ -319,7 +320,7 @@ static bool close_in_time(struct consumer *c, uint64_t deadline_ns)
     const uint64_t patience = patience_ns(c, deadline_ns);
     struct timespec until;
     void *kept;
-    if (pthread_create(&c->closer, NULL, close_kafka, c) != 0)
+    if (thread_begin(&c->closer, NULL, close_kafka, c) < 0)
         return false;
     clock_gettime(CLOCK_MONOTONIC, &until);
     const uint64_t ns = (uint64_t)until.tv_nsec + patience;

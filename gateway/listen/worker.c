@@ -2,12 +2,12 @@
 #include "gateway/listen/worker.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/io/listener.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
@@ -187,14 +187,9 @@ static void *run(void *arg)
 
 int worker_start(struct worker *w, struct error *e)
 {
-    /* Signals are the main thread's business. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&w->thread, NULL, run, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r != 0)
-        return error_set(e, -r, "starting worker %u: %s", w->index, strerror(r));
+    int r = thread_begin(&w->thread, NULL, run, w);
+    if (r < 0)
+        return error_set(e, r, "starting worker %u: %s", w->index, strerror(-r));
     w->has_thread = true;
     pthread_mutex_lock(&w->lock);
     while (w->state == WORKER_NEW)

@@ -3,19 +3,17 @@
 
 #include <errno.h>
 #include <malloc.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "gateway/admin/admin.h"
 #include "gateway/config/config.h"
 #include "gateway/control/capture_pages.h"
 #include "gateway/run/consuming.h"
+#include "gateway/run/ear.h"
 #include "gateway/run/open_files.h"
 #include "gateway/run/parts.h"
 #include "gateway/serve/lanes/lanes.h"
@@ -203,50 +201,10 @@ static int allow_files(struct gateway *g, struct error *e)
     return r < 0 ? error_set(e, r, "no room for open files: %s", strerror(-r)) : 0;
 }
 
-/* Signals wait in all threads but one, which does nothing else than to be interrupted by them, from when the
- * loop knows them until it does not any more: without a handler they would end the process. A reloader may
- * send SIGHUP too early or too late; who asks twice to end must not change the exit code. That thread is not
- * cancelled, for it may be in the handler, which has locks. */
+/* What ear.h says of it begins with a reloader's signal, which may come before there is a gateway. */
 void gateway_hold_hangup(void)
 {
     io_signal_hold(SIGHUP, true);
-}
-
-static void hold_ends(bool holds)
-{
-    io_signal_hold(SIGTERM, holds);
-    io_signal_hold(SIGINT, holds);
-}
-
-struct ear {
-    pthread_t thread;
-    int over; /* can be read: it is */
-};
-
-static void *listen_for_signals(void *context)
-{
-    const struct ear *ear = context;
-    struct pollfd over = {.fd = ear->over, .events = POLLIN};
-    sigset_t all_but;
-    pthread_sigmask(SIG_SETMASK, NULL, &all_but);
-    sigdelset(&all_but, SIGHUP);
-    sigdelset(&all_but, SIGTERM);
-    sigdelset(&all_but, SIGINT);
-    while (ppoll(&over, 1, NULL, &all_but) < 0 && errno == EINTR)
-        ;
-    return NULL;
-}
-
-static bool ear_begin(struct ear *ear)
-{
-    ear->over = eventfd(0, EFD_CLOEXEC);
-    return ear->over >= 0 && pthread_create(&ear->thread, NULL, listen_for_signals, ear) == 0;
-}
-
-static void ear_end(struct ear *ear)
-{
-    eventfd_write(ear->over, 1);
-    pthread_join(ear->thread, NULL);
 }
 
 /* What threads remember because it is faster may be this part of limits.memory. */
@@ -300,7 +258,7 @@ static int start(struct gateway *g, struct error *e)
     r = gateway_start_collecting(g);
     if (r < 0)
         return error_set(e, r, "out of memory");
-    hold_ends(true);
+    ear_hold_ends(true);
     g->on_term = io_signal_new(g->loop, SIGTERM, on_stop, g);
     g->on_int = io_signal_new(g->loop, SIGINT, on_stop, g);
     g->on_hup = io_signal_new(g->loop, SIGHUP, on_reload, g);
@@ -406,11 +364,10 @@ int gateway_run(const struct gateway_options *options, struct error *e)
         struct ear ear;
         bool hears = ear_begin(&ear);
         if (!hears)
-            hold_ends(false);
+            ear_hold_ends(false);
         io_loop_run(g->loop);
         if (hears)
             ear_end(&ear);
-        cleanup_close(&ear.over);
         log_info("stopped");
     }
     release(g);

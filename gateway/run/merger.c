@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 
 struct merger {
     struct io_loop *loop;
@@ -61,10 +62,10 @@ int merger_new(struct merger **ret, struct io_loop *loop)
     m->last = &m->first;
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
-    int r = pthread_create(&m->thread, NULL, run, m);
-    if (r != 0) {
+    int r = thread_begin(&m->thread, NULL, run, m);
+    if (r < 0) {
         free(m);
-        return -r;
+        return r;
     }
     *ret = m;
     return 0;

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +20,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/base/vec.h"
 #include "proto/journal/file.h"
 
@@ -631,17 +631,6 @@ static int open_file(struct journal *j, struct error *e)
     return r;
 }
 
-/* Signals are the main thread's. */
-static int start_thread(struct journal *j)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&j->thread, NULL, run, j);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -r;
-}
-
 int journal_open(struct journal **ret, const struct journal_options *options, struct error *e)
 {
     struct journal *j = calloc(1, sizeof *j);
@@ -663,7 +652,7 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
         expire(j);
         r = make_places(j, 1);
     }
-    if (r == 0 && (r = start_thread(j)) < 0)
+    if (r == 0 && (r = thread_begin(&j->thread, NULL, run, j)) < 0)
         error_set(e, r, "no thread for the journal: %s", strerror(-r));
     if (r < 0) {
         release(j);

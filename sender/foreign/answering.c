@@ -15,6 +15,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 
 /* File systems remembered; the one asked longest ago makes room, unless it is still being asked. */
 #define DEVICES 64u
@@ -86,7 +87,7 @@ static bool send_ahead(struct device *d, int fd, uint64_t now)
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, 128 << 10);
-    bool ok = q->fd >= 0 && pthread_create(&thread, &attr, ask, q) == 0;
+    bool ok = q->fd >= 0 && thread_begin(&thread, &attr, ask, q) == 0;
     pthread_attr_destroy(&attr);
     if (!ok) {
         if (q->fd >= 0)

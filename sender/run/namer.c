@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/io/loop.h"
 #include "sender/collect/report.h"
 #include "sender/collect/targets.h"
@@ -139,6 +141,9 @@ static void *run(void *argument)
         if (has_work)
             work(n);
     }
+    int r = binaries_store(n->naming.binaries);
+    if (r < 0)
+        log_warn("names are not kept on disk: %s", strerror(-r));
     return NULL;
 }
 
@@ -157,7 +162,7 @@ int namer_new(struct namer **ret, const struct namer_options *options)
     if (r == 0) {
         n->naming.words = options->words;
         binaries_configure(n->naming.binaries, &options->binaries);
-        r = -pthread_create(&n->thread, NULL, run, n);
+        r = thread_begin(&n->thread, NULL, run, n);
     }
     if (r < 0) {
         namer_free(n);

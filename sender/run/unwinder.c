@@ -13,6 +13,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "sender/run/privilege.h"
 #include "sender/procs/maps.h"
 #include "sender/run/known.h"
@@ -262,7 +263,7 @@ int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct known *k
     loader_rest(&u->loader);
     known_rest(known);
     malloc_trim(0);
-    int r = -pthread_create(&u->thread, NULL, run, u);
+    int r = thread_begin(&u->thread, NULL, run, u);
     if (r < 0) {
         unwinder_free(u);
         return r;

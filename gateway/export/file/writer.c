@@ -10,6 +10,7 @@
 #include "gateway/export/file/records.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/otlp/json/write.h"
 
 #define RECORD_MAX (1u << 30) /* what a request of profiles may be in JSON; some are ten times as long */
@@ -125,13 +126,13 @@ static int start(struct writer *w)
 {
     pthread_t thread;
     pthread_attr_t attributes;
-    int r = pthread_attr_init(&attributes);
+    int r = -pthread_attr_init(&attributes);
     if (r == 0) {
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        r = pthread_create(&thread, &attributes, run, w);
+        r = thread_begin(&thread, &attributes, run, w);
         pthread_attr_destroy(&attributes);
     }
-    return -r;
+    return r;
 }
 
 int writer_new(struct writer **ret, const struct writer_options *options, struct io_loop *loop,

@@ -21,7 +21,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +29,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/client/queue.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
@@ -706,17 +706,6 @@ static void free_producer(void *x)
         release(p);
 }
 
-/* Signals are the main thread's. */
-static int start(struct producer *p)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&p->thread, NULL, run, p);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -r;
-}
-
 static void init_lock(struct producer *p)
 {
     pthread_condattr_t attributes;
@@ -758,7 +747,7 @@ int producer_new(struct sender *ret, struct io_loop *loop, const struct producer
                 ? send_queue_init(&p->queue, options->queue_size, options->queue_bytes, options->budget)
                 : -ENOMEM;
     r = r < 0 ? error_set(e, r, "out of memory") : open_kafka(p, e);
-    if (r == 0 && (r = start(p)) < 0) {
+    if (r == 0 && (r = thread_begin(&p->thread, NULL, run, p)) < 0) {
         close_kafka(p);
         error_set(e, r, "no thread for it: %s", strerror(-r));
     }
