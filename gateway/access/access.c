@@ -2,8 +2,8 @@
 #include "gateway/access/access.h"
 
 #include <errno.h>
-#include <openssl/crypto.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gateway/access/parts.h"
 #include "proto/base/clock.h"
@@ -86,7 +86,7 @@ struct access *access_free(struct access *a)
     parties_free(a->tenants);
     digester_free(a->digester);
     free(a->tenant_header);
-    OPENSSL_cleanse(a->secret, sizeof a->secret);
+    explicit_bzero(a->secret, sizeof a->secret);
     free(a);
     return NULL;
 }

@@ -101,6 +101,10 @@ bool access_is_tenant(struct bytes name);
 enum access_verdict access_body(struct access_worker *w, struct access_pass *pass, size_t n, uint64_t now_ns,
                                 uint64_t *retry_ns);
 
+/* It makes us hold n bytes altogether, if that is more than has come. ACCESS_YES, or the limit they pass. */
+enum access_verdict access_hold(struct access_worker *w, struct access_pass *pass, size_t n,
+                                uint64_t *retry_ns);
+
 /* The request is over. An empty pass is fine, and it is empty afterwards. */
 void access_exit(struct access_worker *w, struct access_pass *pass);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/access/authorization.h"
 
-#include <openssl/crypto.h>
+#include <string.h>
 
 #include "proto/base/buffer.h"
 #include "proto/grpc/text.h"
@@ -70,5 +70,5 @@ void authorization_parse(struct bytes value, struct authorization *ret)
 
 void authorization_wipe(struct authorization *a)
 {
-    OPENSSL_cleanse(a->plain, sizeof a->plain);
+    explicit_bzero(a->plain, sizeof a->plain);
 }

@@ -7,6 +7,7 @@
 
 #include "gateway/access/authorization.h"
 #include "gateway/access/passwords.h"
+#include "proto/base/library/library.h"
 
 struct credentials *credentials_new(void)
 {
@@ -117,7 +118,7 @@ int credentials_add_tokens(struct credentials *c, struct digester *d, struct byt
 {
     struct bytes line;
     uint32_t number = 0;
-    int r = 0;
+    int r = library_load(&library_openssl, e);
     while (r == 0 && next_line(&text, &number, &line))
         if (!is_comment(line))
             r = add_token(c, d, line, number, e);
@@ -189,7 +190,8 @@ int credentials_add_users(struct credentials *c, struct bytes text, struct error
 {
     struct bytes line;
     uint32_t number = 0;
-    int r = 0;
+    int r = library_load(&library_openssl, e);
+    r = r < 0 ? r : library_load(&library_crypt, e);
     while (r == 0 && next_line(&text, &number, &line))
         if (!is_comment(line))
             r = add_user(c, line, number, e);

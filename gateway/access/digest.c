@@ -5,7 +5,10 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
+
+#include "proto/base/library/library.h"
 
 struct digester {
     EVP_MD *md; /* fetched once, since looking the algorithm up costs more than a short text, and not before
@@ -34,6 +37,8 @@ struct digester *digester_new(const uint8_t secret[DIGEST_BYTES])
 
 static bool is_ready(struct digester *d)
 {
+    if (library_load(&library_openssl, NULL) < 0)
+        return false;
     if (!d->md)
         d->md = EVP_MD_fetch(NULL, "SHA256", NULL);
     if (!d->ctx)
@@ -45,9 +50,11 @@ struct digester *digester_free(struct digester *d)
 {
     if (!d)
         return NULL;
-    EVP_MD_CTX_free(d->ctx);
-    EVP_MD_free(d->md);
-    OPENSSL_cleanse(d->secret, sizeof d->secret);
+    if (d->ctx)
+        EVP_MD_CTX_free(d->ctx);
+    if (d->md)
+        EVP_MD_free(d->md);
+    explicit_bzero(d->secret, sizeof d->secret);
     free(d);
     return NULL;
 }

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/crypto.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
@@ -37,7 +37,7 @@ static int read_file(const char *path, struct buffer *ret, struct error *e)
 static void wipe(struct buffer *b)
 {
     if (b->p)
-        OPENSSL_cleanse(b->p, b->n);
+        explicit_bzero(b->p, b->n);
     buffer_release(b);
 }
 

@@ -19,6 +19,7 @@
 
 #include "gateway/look/dict_part.h"
 #include "proto/base/hash.h"
+#include "proto/base/library/library.h"
 #include "proto/coding/coding.h"
 #include "proto/sqlite/result.h"
 #include "proto/wire/reader.h"
@@ -163,13 +164,16 @@ static int check_format(struct look_file *f)
 
 int look_file_open(struct look_file **ret, const char *path)
 {
+    int r = library_load(&library_sqlite3, NULL);
+    if (r < 0)
+        return r;
     struct look_file *f = calloc(1, sizeof *f);
     if (!f)
         return -ENOMEM;
     f->written.names = f->packed.names = first_names;
     /* For nobody else to read; SQLite gives the log the same mode. */
     autoclose int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int r = fd < 0 ? -errno : 0;
+    r = fd < 0 ? -errno : 0;
     if (r == 0)
         r = result(f, sqlite3_open_v2(path, &f->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL));
     if (r == 0)

@@ -15,6 +15,7 @@
 #include <zstd.h>
 
 #include "proto/arrow/flat.h"
+#include "proto/base/library/library.h"
 #include "proto/base/macros.h"
 
 /* Of one stream; each is looked up by its dictionary's number in all columns. */
@@ -266,6 +267,9 @@ static int make_context(struct arrow_stream *s, int codec)
     LZ4F_dctx *lz4 = NULL;
     if (codec == CODEC_LZ4 ? s->lz4 : s->zstd)
         return 0;
+    int r = codec == CODEC_LZ4 ? library_load(&library_lz4, NULL) : 0;
+    if (r < 0)
+        return r;
     if (!budget_charge(s->arena.budget, bytes))
         return -ENOMEM;
     if (codec == CODEC_ZSTD)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <snappy-c.h>
 
+#include "proto/base/library/library.h"
 #include "proto/coding/crc32c.h"
 
 /* §4: one byte of type, three of length, little-endian. */
@@ -128,6 +129,9 @@ int snappy_decode(struct job *j)
 {
     if (j->in.n == 0)
         return job_reserve(j, 0);
+    int r = library_load(&library_snappy, NULL);
+    if (r < 0)
+        return r;
     return is_identifier(j->in) ? framed_decode(j) : block_decode(j);
 }
 
@@ -136,6 +140,9 @@ int coding_encode_snappy_block(struct bytes in, struct buffer *out)
 {
     if (in.n > UINT32_MAX)
         return -EMSGSIZE;
+    int r = library_load(&library_snappy, NULL);
+    if (r < 0)
+        return r;
     size_t made = snappy_max_compressed_length(in.n);
     uint8_t *to = buffer_cursor(out, made);
     if (!to)
@@ -155,7 +162,8 @@ static void store32(uint8_t *p, uint32_t v)
 int snappy_encode(struct bytes in, struct buffer *out)
 {
     const size_t was = out->n;
-    int r = buffer_add(out, identifier, sizeof identifier);
+    int r = library_load(&library_snappy, NULL);
+    r = r < 0 ? r : buffer_add(out, identifier, sizeof identifier);
     while (r == 0 && in.n > 0) {
         const struct bytes plain = bytes_of(in.p, min_of(in.n, (size_t)CHUNK_MAX));
         size_t made = snappy_max_compressed_length(plain.n);

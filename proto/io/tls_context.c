@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "proto/base/library/library.h"
 #include "proto/io/tls_parts.h"
 
 /* TLS 1.2: forward secrecy and AEAD only, as HTTP/2 wants it (RFC 9113 §9.2.2); 1.3 has nothing else. */
@@ -176,6 +177,9 @@ static int set_up(struct tls_context *c, const struct tls_options *o, struct err
 
 int tls_context_new(struct tls_context **ret, const struct tls_options *o, struct error *e)
 {
+    int r = library_load(&library_openssl, e);
+    if (r < 0)
+        return r;
     struct tls_context *c = calloc(1, sizeof *c);
     if (!c)
         return error_set(e, -ENOMEM, "TLS: out of memory");
@@ -183,7 +187,7 @@ int tls_context_new(struct tls_context **ret, const struct tls_options *o, struc
     c->server = o->server;
     c->verify = o->server ? o->ca_file != NULL : !o->insecure_skip_verify;
     c->ssl = SSL_CTX_new(o->server ? TLS_server_method() : TLS_client_method());
-    int r = c->ssl ? set_up(c, o, e) : error_set(e, -ENOMEM, "TLS: out of memory");
+    r = c->ssl ? set_up(c, o, e) : error_set(e, -ENOMEM, "TLS: out of memory");
     if (r < 0) {
         tls_context_free(c);
         return r;

@@ -19,6 +19,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
+#include "proto/base/library/library.h"
 #include "proto/base/macros.h"
 #include "proto/sqlite/result.h"
 
@@ -227,6 +228,8 @@ int file_shrink(struct file *f)
 
 static void close_db(struct file *f)
 {
+    if (!f->db)
+        return;
     for (int i = 0; i < FILE_STATEMENTS; i++) {
         sqlite3_finalize(f->statement[i]);
         f->statement[i] = NULL;
@@ -326,9 +329,13 @@ static int take_lock(struct file *f, struct error *e)
 
 int file_open(struct file *f, const char *path, struct file_found *found, struct error *e)
 {
-    *f = (struct file){.path = strdup(path), .lock = -1};
+    *f = (struct file){.lock = -1};
     error_clear(e);
-    int r = f->path ? take_lock(f, e) : error_set(e, -ENOMEM, "out of memory");
+    int r = library_load(&library_sqlite3, e);
+    if (r < 0)
+        return r;
+    f->path = strdup(path);
+    r = f->path ? take_lock(f, e) : error_set(e, -ENOMEM, "out of memory");
     if (r == 0)
         r = open_db(f, found, e);
     if (r < 0)

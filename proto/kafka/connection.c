@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/library/library.h"
 #include "proto/base/macros.h"
 
 static bool has_tls(const struct kafka_connection *c)
@@ -133,11 +134,14 @@ static int set_all(rd_kafka_conf_t *conf, const struct kafka_connection *c, stru
 
 int kafka_conf_new(rd_kafka_conf_t **ret, const struct kafka_connection *c, struct error *e)
 {
+    int r = library_load(&library_rdkafka, e);
+    if (r < 0)
+        return r;
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     if (!conf)
         return error_set(e, -ENOMEM, "out of memory");
     rd_kafka_conf_set_log_cb(conf, NULL);
-    int r = set_all(conf, c, e);
+    r = set_all(conf, c, e);
     if (r < 0)
         rd_kafka_conf_destroy(conf);
     else

@@ -2,13 +2,25 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 foreach(pair
-        "uv;libuv" "nghttp2;libnghttp2" "ssl;openssl" "protobufc;libprotobuf-c" "jsonc;json-c"
-        "yaml;yaml-0.1" "pcre2;libpcre2-8" "zlib;zlib" "deflate;libdeflate" "isal;libisal" "zstd;libzstd" "lz4;liblz4" "snappy;snappy" "sqlite;sqlite3" "rdkafka;rdkafka" "check;check")
+        "uv;libuv" "nghttp2;libnghttp2" "protobufc;libprotobuf-c" "jsonc;json-c"
+        "yaml;yaml-0.1" "pcre2;libpcre2-8" "zlib;zlib" "deflate;libdeflate" "isal;libisal" "zstd;libzstd" "check;check")
     list(GET pair 0 short)
     list(GET pair 1 package)
     pkg_check_modules(${short} REQUIRED IMPORTED_TARGET ${package})
     add_library(dep_${short} INTERFACE)
     target_link_libraries(dep_${short} INTERFACE PkgConfig::${short})
+endforeach()
+# Loaded when something needs them (proto/base/library) by a program with PG_ON_DEMAND, and linked with any other.
+foreach(pair
+        "crypt;libcrypt" "lz4;liblz4" "openssl;openssl" "rdkafka;rdkafka" "snappy;snappy" "sqlite3;sqlite3")
+    list(GET pair 0 short)
+    list(GET pair 1 package)
+    pkg_check_modules(${short} REQUIRED IMPORTED_TARGET ${package})
+    add_library(dep_${short} INTERFACE)
+    target_include_directories(dep_${short} SYSTEM INTERFACE
+        $<TARGET_PROPERTY:PkgConfig::${short},INTERFACE_INCLUDE_DIRECTORIES>)
+    target_link_libraries(dep_${short} INTERFACE
+        $<IF:$<BOOL:$<TARGET_PROPERTY:PG_ON_DEMAND>>,on_demand_${short},PkgConfig::${short}>)
 endforeach()
 if(PG_BUILD_SENDER)
     foreach(pair "bpf;libbpf" "elf;libelf" "lzma;liblzma" "seccomp;libseccomp")

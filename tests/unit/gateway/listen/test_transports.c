@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: dep_ssl */
+/* needs: dep_openssl */
 /*
  * The stage behind TLS, unix sockets and IPv6, and who is let in: real sockets, a client of plain OpenSSL.
  */

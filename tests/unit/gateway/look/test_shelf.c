@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/otlp/view rules/match dep_sqlite */
+/* needs: proto/otlp/view rules/match dep_sqlite3 */
 /* Stacks on disk: there after a restart and after kill -9, damaged files named and the rest served, bounded.
  */
 #include "gateway/look/shelf.h"

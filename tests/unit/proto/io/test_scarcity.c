@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: dep_ssl */
+/* needs: dep_openssl */
 /* TLS while memory fails: a connection may be lost, the words that come through are whole and in order, and
  * the next connection of the same context is as good as ever. */
 #include <errno.h>

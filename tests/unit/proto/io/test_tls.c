@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: dep_ssl */
+/* needs: dep_openssl */
 #include "proto/io/tls.h"
 
 #include <errno.h>

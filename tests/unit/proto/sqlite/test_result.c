@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: dep_sqlite */
+/* needs: dep_sqlite3 */
 #include "proto/sqlite/result.h"
 
 #include <errno.h>
