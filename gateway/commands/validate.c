@@ -6,10 +6,12 @@
  * nothing listens.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 #include "gateway/config/config.h"
 #include "gateway/export/kinds.h"
 #include "gateway/run/door.h"
+#include "gateway/run/looking.h"
 #include "gateway/run/receivers.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/macros.h"
@@ -206,6 +209,22 @@ static bool is_named(const struct settings_strings *names, const char *name)
     return false;
 }
 
+/* Made by a start where it is missing, in a folder that there is. */
+static void look_at_folder(struct looking *l, const char *key, const char *folder)
+{
+    struct error e;
+    struct stat at;
+    char *copy = arena_printf(&l->arena, "%s", folder);
+    const bool is_there = stat(folder, &at) == 0;
+    const char *where = is_there || errno != ENOENT ? folder : copy ? dirname(copy) : ".";
+    if (is_there && !S_ISDIR(at.st_mode))
+        errno = ENOTDIR;
+    else if (access(where, W_OK) == 0)
+        return;
+    error_set(&e, 0, "the folder %s: %s", where, strerror(errno));
+    complain(l, key, e.text);
+}
+
 static void look_at_exporter(struct looking *l, const struct config_exporter *x, bool reach)
 {
     const struct config *c = l->config;
@@ -214,6 +233,7 @@ static void look_at_exporter(struct looking *l, const struct config_exporter *x,
                               .cert_file = exporter_text(x, "tls.cert_file"),
                               .key_file = exporter_text(x, "tls.key_file")};
     const char *path = exporter_text(x, "path"), *endpoint = exporter_text(x, "endpoint");
+    const char *storage = exporter_text(x, "sending_queue.storage");
     struct error e = {""};
     char key[300];
     snprintf(key, sizeof key, "exporters.%s", x->name);
@@ -234,6 +254,9 @@ static void look_at_exporter(struct looking *l, const struct config_exporter *x,
             complain(l, key, e.text);
         }
     }
+    snprintf(key, sizeof key, "exporters.%s.sending_queue.storage", x->name);
+    if (storage && storage[0])
+        look_at_folder(l, key, storage);
     snprintf(key, sizeof key, "exporters.%s.endpoint", x->name);
     if (reach && endpoint && reach_endpoint(endpoint, &e) < 0)
         complain(l, key, e.text);
@@ -243,6 +266,20 @@ static void look_at_exporter(struct looking *l, const struct config_exporter *x,
         if (row)
             reach_one_of(l, key, (const void *)((const char *)x->settings + row->offset));
     }
+}
+
+/* What it keeps stacks in. */
+static void look_at_look(struct looking *l)
+{
+    const struct config *c = l->config;
+    const uint64_t most = c->memory / LOOKING_MEMORY_SHARE;
+    struct error e;
+    if (c->look_memory > most) {
+        error_set(&e, 0, "look.memory: it will be %" PRIu64 "MiB, an eighth of limits.memory", most >> 20);
+        warn(l, "look.memory", e.text);
+    }
+    if (c->look_memory > 0 && c->look_storage && c->look_storage[0])
+        look_at_folder(l, "look.storage", c->look_storage);
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -297,6 +334,7 @@ static void look(struct looking *l, struct bytes yaml, bool reach)
         look_at_receiver(l, i);
     look_at_admin(l);
     look_at_kafka(l, reach);
+    look_at_look(l);
     for (uint32_t i = 0; i < l->config->n_exporters; i++)
         look_at_exporter(l, &l->config->exporters[i], reach);
     look_at_rules(l);

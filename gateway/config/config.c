@@ -2,6 +2,7 @@
 #include "gateway/config/config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,7 +170,9 @@ static void check_names(struct check *k, const struct config *c, const struct se
         const struct config_exporter *x = config_exporter(c, name);
         if (signal == CONFIG_TAKES_METRICS && strcmp(name, "prometheus") == 0)
             continue;
-        if (!x)
+        if (!x && strcmp(name, "prometheus") == 0)
+            complain(k, key, "%s names prometheus, which takes metrics only", key);
+        else if (!x)
             complain(k, key, "%s names %s, which is not among exporters%s", key, name,
                      meant(c, name, signal).s);
         else if (!(x->kind->takes & signal))
@@ -200,6 +203,41 @@ static void check_receiver(struct check *k, const struct config_receiver *r, uin
     char key[64];
     snprintf(key, sizeof key, "receivers.otlp[%u]", i);
     check_door(k, &r->door, key, "receivers.otlp", r->endpoint);
+}
+
+static bool is_same_address(const char *a, const char *b)
+{
+    const char *port = strrchr(a, ':');
+    return strcmp(a, b) == 0 && !(port && strcmp(port, ":0") == 0);
+}
+
+/* The kernel would share out what comes between two that listen at one address, whoever each lets in. */
+static void check_addresses(struct check *k, const struct config *c)
+{
+    char key[64];
+    for (uint32_t i = 0; i < c->n_receivers; i++) {
+        const char *address = c->receivers[i].endpoint;
+        snprintf(key, sizeof key, "receivers.otlp[%u].endpoint", i);
+        for (uint32_t n = 0; n < i; n++)
+            if (is_same_address(address, c->receivers[n].endpoint))
+                complain(k, key, "receivers.otlp: %s stands there twice", address);
+        if (is_same_address(address, c->admin_endpoint))
+            complain(k, "admin.endpoint", "admin.endpoint: %s is one of receivers.otlp", address);
+    }
+}
+
+/* As a browser says in Host; a port behind it is passed over. */
+static void check_hosts(struct check *k, const struct config *c)
+{
+    char key[64];
+    for (uint32_t i = 0; i < c->admin_hosts.n; i++) {
+        const char *written = c->admin_hosts.items[i], *scheme = strstr(written, "://");
+        const char *name = scheme ? scheme + 3 : written;
+        snprintf(key, sizeof key, "admin.hosts[%u]", i);
+        if (strchr(written, '/'))
+            complain(k, key, "admin.hosts: \"%s\" is not the name of a host; write %.*s", written,
+                     (int)strcspn(name, "/"), name);
+    }
 }
 
 static void check_scrape(struct check *k, const struct config *c, uint32_t i)
@@ -327,7 +365,9 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
         for (uint32_t n = 0; n <= i; n++)
             check_once(&k, &c->scrapes[i], &c->scrapes[n], i);
     }
+    check_addresses(&k, c);
     check_door(&k, &c->admin_door, "admin", "admin", c->admin_endpoint);
+    check_hosts(&k, c);
     if (c->has_kafka)
         check_kafka(&k, &c->kafka);
     check_tenants(&k, c);
@@ -338,7 +378,8 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
     if (c->request_bytes > c->memory / 2)
         complain(&k, "limits.request_bytes",
                  "limits.request_bytes must be at most half of limits.memory, or one request could never be "
-                 "read");
+                 "read: write %" PRIu64 "MiB",
+                 c->memory >> 21);
     return k.r;
 }
 

@@ -126,6 +126,23 @@ static int fail_with_kinds(struct loader *l, const struct settings_node *at, con
     return settings_fail(l->file, at, key, what);
 }
 
+/* A name that is of no kind. */
+static int unknown_kind(struct loader *l, const struct settings_node *at, const char *name)
+{
+    const struct bytes type = bytes_of(name, strcspn(name, "/"));
+    struct nearest near;
+    char latter[200];
+    if (bytes_is(type, "prometheus"))
+        return settings_fail(l->file, at, name,
+                             "prometheus has no settings among exporters: its page is at admin.endpoint, and "
+                             "metrics.exporters names it");
+    nearest_start(&near, type);
+    for (const struct config_kind *const *k = l->config->kinds; *k; k++)
+        nearest_offer(&near, bytes_str((*k)->type));
+    snprintf(latter, sizeof latter, ", or TYPE/NAME, in this version%s", nearest_ask(near.best).s);
+    return fail_with_kinds(l, at, name, "an exporter is called ", "", " or ", latter);
+}
+
 static int load_exporter(struct loader *l, const struct settings_node *k, const struct settings_node *v)
 {
     struct config *c = l->config;
@@ -135,8 +152,7 @@ static int load_exporter(struct loader *l, const struct settings_node *k, const 
         return settings_failure(l->file);
     const struct config_kind *kind = kind_of(c, name);
     if (!kind)
-        return fail_with_kinds(l, k, name, "an exporter is called ", "", " or ",
-                               ", or TYPE/NAME, in this version");
+        return unknown_kind(l, k, name);
     if (config_exporter(c, name))
         return settings_fail(l->file, k, name, "there is an exporter of this name already");
     void *settings = arena_calloc(&c->arena, 1, kind->size);

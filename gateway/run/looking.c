@@ -30,9 +30,6 @@
 
 #define PATIENCE_NS (2 * (uint64_t)NSEC_PER_SEC)
 
-/* Of limits.memory at most, so that requests always have the most of it. */
-#define MEMORY_SHARE 8u
-
 /* Of the store's memory, for what one thread kept in a second. */
 #define BATCH_SHARE 8u
 
@@ -492,7 +489,7 @@ int looking_new(struct looking **ret, const struct config *c, struct io_loop *lo
     }
     struct looking *l = calloc(1, sizeof *l);
     const struct look_store_options options = {
-        .memory = min_of(c->look_memory, c->memory / MEMORY_SHARE),
+        .memory = min_of(c->look_memory, c->memory / LOOKING_MEMORY_SHARE),
         .retention_ns = c->look_retention_ns,
         .samples_per_second = c->look_samples_per_second,
     };

@@ -12,6 +12,9 @@
 #include "gateway/look/querier.h"
 #include "proto/base/budget.h"
 
+/* The part of limits.memory that stacks have at most, so that requests always have the most of it. */
+#define LOOKING_MEMORY_SHARE 8u
+
 struct counting;
 struct io_loop;
 struct look_batch;

@@ -76,8 +76,11 @@ int io_address_parse(const char *address, char *host, size_t cap, uint16_t *ret_
 {
     if (unix_address_is(address))
         return parse_unix(address, host, cap, ret_port, e);
-    const char *colon = strrchr(address, ':'), *from = address, *to = colon;
+    const char *colon = strrchr(address, ':'), *from = address, *to = colon, *scheme = strstr(address, "://");
     uint64_t port;
+    if (scheme)
+        return error_set(e, -EINVAL, "address \"%s\" is host:port, not a URL: write %.*s", address,
+                         (int)strcspn(scheme + 3, "/"), scheme + 3);
     if (!colon || (*from == '[' && address[strlen(address) - 1] == ']'))
         return error_set(e, -EINVAL, "address \"%s\" has no port: write %s", address,
                          *from == '[' ? "[host]:port, [::1]:4317" : "host:port");

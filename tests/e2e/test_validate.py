@@ -171,6 +171,44 @@ metrics: { exporters: [otlp/x, otlp/y] }
         f"{path}: 5 errors, 0 warnings"]
 
 
+def test_what_starts_and_is_not_what_was_meant(config, tmp_path):
+    """Two that listen at one address would share out what comes, whoever each lets in; a name with a scheme is nobody's."""
+    (tmp_path / "file").write_text("")
+    path = config(f"""receivers:
+  otlp: [{{ endpoint: "http://a:1" }}, {{ endpoint: "localhost:4317" }}, {{ endpoint: "localhost:4317" }}, {{ endpoint: "a:0" }}, {{ endpoint: "a:0" }}]
+admin: {{ endpoint: "localhost:4317", hosts: [a.example, "a.example:1", "https://b.example:1/metrics"] }}
+limits: {{ memory: 32MiB }}
+look: {{ memory: 8MiB, storage: {tmp_path}/none/look }}
+profiles: {{ exporters: [prometheus] }}
+metrics: {{ exporters: [otlp/x, otlp/y] }}
+exporters:
+  otlp/x: {{ endpoint: "http://a:1", sending_queue: {{ storage: {tmp_path}/file }} }}
+  otlp/y: {{ endpoint: "http://a:1", sending_queue: {{ storage: {tmp_path}/made }} }}
+""")
+    code, lines, _ = validate(path)
+    assert code == 1 and lines == [
+        f"{path}:3:20: admin.endpoint: localhost:4317 is one of receivers.otlp",
+        f"{path}:2:82: receivers.otlp: localhost:4317 stands there twice",
+        f"{path}:3:20: admin.endpoint: localhost:4317 is one of receivers.otlp",
+        f'{path}:3:72: admin.hosts: "https://b.example:1/metrics" is not the name of a host; write b.example:1',
+        f"{path}:6:24: profiles.exporters names prometheus, which takes metrics only",
+        f"{path}:4:9: limits.request_bytes must be at most half of limits.memory, or one request could never be read: write 16MiB",
+        f'{path}:2:22: address "http://a:1" is host:port, not a URL: write a:1',
+        f"{path}:5:17: warning: look.memory: it will be 4MiB, an eighth of limits.memory",
+        f"{path}:5:32: the folder {tmp_path}/none: No such file or directory",
+        f"{path}:9:63: the folder {tmp_path}/file: Not a directory",
+        f"{path}: 9 errors, 1 warning"], "\n".join(lines)
+
+
+@pytest.mark.parametrize("name,says", [
+    ("prometheus", "prometheus has no settings among exporters: its page is at admin.endpoint, and metrics.exporters names it"),
+    ("oltp/x", "in this version; did you mean otlp?")])
+def test_an_exporter_of_no_kind(config, name, says):
+    path = config(f"exporters: {{ {name}: {{}} }}\n")
+    code, lines, _ = validate(path)
+    assert code == 1 and lines[0].startswith(f"{path}:1:14: {name}: ") and lines[0].endswith(says), lines
+
+
 def serve(*arguments):
     """(exit code, standard error) of one that does not start."""
     done = subprocess.run([BUILD / "profgate", "serve", *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE)
@@ -227,7 +265,7 @@ def test_topics_and_the_files_and_brokers_of_kafka(config, tmp_path):
 
 def test_what_a_flag_says_has_no_place_in_the_file(config):
     path = config("limits: { request_bytes: 8MiB }\nreceivers: { otlp: [{ endpoint: 'localhost:0' }] }\n")
-    text = "limits.request_bytes must be at most half of limits.memory, or one request could never be read\n"
+    text = "limits.request_bytes must be at most half of limits.memory, or one request could never be read: write 256MiB\n"
     assert serve("--config", path, "--set", "limits.request_bytes=1GiB") == (2, f"profgate serve: {text}")
     assert serve("--config", path, "--set", "limits.memory=16MiB", "--set", "receivers.otlp.tls.cert_file=x") == (
         2, "profgate serve: receivers.otlp localhost:0: tls.cert_file and tls.key_file go together\n")
