@@ -138,6 +138,21 @@ static void with_underscore(struct parser *p)
                    BYTES_FMT(shown(peek(p, 1))));
 }
 
+/* 1,000, a second kind behind `on`, or clauses that are separated. */
+static void without_comma(struct parser *p)
+{
+    const struct token *before = p->at > 0 ? &p->tokens[p->at - 1] : peek(p, 0), *behind = peek(p, 1);
+    if (before->kind == TOKEN_QUANTITY && behind->kind == TOKEN_QUANTITY)
+        report_propose(p->report, "numbers have no comma: %.*s%.*s", BYTES_FMT(before->text),
+                       BYTES_FMT(behind->text));
+    else if (p->at > 1 && is_one_of(&p->tokens[p->at - 2], " on "))
+        report_propose(p->report,
+                       "one kind stands here; for %.*s say it again: also counter NAME { on %.*s … }",
+                       BYTES_FMT(shown(behind)), BYTES_FMT(shown(behind)));
+    else
+        report_propose(p->report, "clauses follow each other without a comma: leave it out");
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 enum instead { WORDS, STRING, NAME, REGEX, QUANTITY, END };
@@ -171,7 +186,10 @@ static const struct mistake {
     {"a statement", WORDS, " import include load ", "write: use PACK (NAME)", NULL},
     {"a statement", REGEX, NULL, "a comment begins with #", NULL},
     {"a statement", WORDS, " - ", "a comment begins with #", NULL},
-    {"a clause", WORDS, " , ", "clauses follow each other without a comma: leave it out", NULL},
+    {"a statement", WORDS, " or , ", "patterns are joined by |", NULL},
+    {"a clause", WORDS, " , ", NULL, without_comma},
+    {"a clause", WORDS, " or ", "where a text may be missing another stands behind ??", NULL},
+    {"a clause", WORDS, " ) ", "nothing is open that this ends: leave it out", NULL},
     {"a clause", WORDS, " [ ", "an attribute is written resource[\"KEY\"], scope[…], profile[…], sample[…], or attr[…] for whichever has it", NULL},
     {"a clause", WORDS, " leaf root any no every linked first last not resource scope profile sample attr calls ", NULL, where_it},
     {"a clause", STRING, NULL, NULL, joined_to_the_word_before},
@@ -203,7 +221,7 @@ static bool is_it_that(const struct parser *p, const struct mistake *m)
     return false;
 }
 
-void advise(struct parser *p, const char *what)
+bool advise(struct parser *p, const char *what)
 {
     for (size_t i = 0; i < ARRAY_LEN(mistakes); i++) {
         const struct mistake *m = &mistakes[i];
@@ -213,6 +231,7 @@ void advise(struct parser *p, const char *what)
             m->say(p);
         else
             report_propose(p->report, "%s", m->write);
-        return;
+        return true;
     }
+    return false;
 }

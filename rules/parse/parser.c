@@ -109,10 +109,8 @@ void *fail_near(struct parser *p, const char *what, const char *const *words, ui
         nearest_offer(&near, bytes_str(words[i]));
     report_at(p->report, "E111", t->place, "expected %s here, not %s", what,
               token_describe(t, buf, sizeof buf));
-    if (near.best.n > 0 && near.distance > 0)
+    if (!advise(p, what) && near.best.n > 0 && near.distance > 0)
         report_side(p->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
-    else
-        advise(p, what);
     report_done(p->report);
     p->panic = true;
     return NULL;

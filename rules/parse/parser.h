@@ -49,7 +49,7 @@ void *fail_as(struct parser *p, const char *code, struct rule_place place, const
 void *fail_near(struct parser *p, const char *what, const char *const *words, uint32_t n);
 /* In advice.c: a proposal for the diagnostic that is being built, of `what` that was expected where the
  * parser stands, if what stands there instead is a known mistake. */
-void advise(struct parser *p, const char *what);
+bool advise(struct parser *p, const char *what);
 void *fail_oom(struct parser *p);
 bool expect_kind(struct parser *p, enum token_kind kind);
 bool expect_word(struct parser *p, enum word word, const char *name);

@@ -103,6 +103,22 @@ static bool is_attribute(struct resolver *r, struct bytes name, struct rule_plac
                   {"attr.", "attr"},
                   {"labels.", "sample"},
                   {"label.", "sample"}};
+    if (bytes_is(name, "leaf.function") || bytes_is(name, "root.function")) {
+        report_at(r->report, "E103", place, "there is no table named `%.4s`", name.p);
+        report_propose(r->report, "write: function of %.4s", name.p);
+        report_done(r->report);
+        return true;
+    }
+    static const char *const known[] = {"service.", "host.", "k8s.", "container.", "process.", "deployment."};
+    const uint8_t *dot = memchr(name.p, '.', name.n);
+    for (size_t i = 0; dot && i < ARRAY_LEN(known); i++) {
+        if (!bytes_starts(name, known[i]))
+            continue;
+        report_at(r->report, "E103", place, "there is no table named `%.*s`", (int)(dot - name.p), name.p);
+        report_propose(r->report, "an attribute is written resource[\"%.*s\"]", BYTES_FMT(name));
+        report_done(r->report);
+        return true;
+    }
     for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
         size_t n = strlen(scopes[i].theirs);
         if (!bytes_starts(name, scopes[i].theirs) || name.n == n)

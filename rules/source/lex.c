@@ -156,7 +156,7 @@ static int lex_quoted(struct lexer *l, enum token_kind kind)
 }
 
 /* clang-format off */
-#define NUMBERS "a threshold only in a trigger (above 40%); rules do not compare numbers"
+#define NUMBERS "caller calls callee   (in a test: callee < caller); numbers are compared only by a trigger (above 40%)"
 static const struct mark {
     const char *text;
     enum token_kind kind;
@@ -167,7 +167,7 @@ static const struct mark {
     {"->", TOKEN_WRONG, "<   (a stack is written from its leaf: callee < caller)"},
     {">=", TOKEN_WRONG, NUMBERS}, {">", TOKEN_WRONG, NUMBERS},
     {"--", TOKEN_WRONG, "#   for a comment"},
-    {"&&", TOKEN_WRONG, "and"}, {"||", TOKEN_WRONG, "or   (between patterns: | )"},
+    {"&&", TOKEN_WRONG, "and"}, {"||", TOKEN_WRONG, "or   (between patterns: | ; where a text may be missing: ?? )"},
     {"??", TOKEN_ELSE, NULL}, {"=>", TOKEN_ARROW, NULL}, {"==", TOKEN_EQUAL, NULL}, {"!=", TOKEN_UNEQUAL, NULL},
     {"!~", TOKEN_UNMATCH, NULL}, {".*", TOKEN_ALL_OF, NULL},
     {"(", TOKEN_PAREN, NULL}, {")", TOKEN_UNPAREN, NULL}, {"{", TOKEN_BRACE, NULL}, {"}", TOKEN_UNBRACE, NULL},
@@ -202,6 +202,7 @@ static int lex_stray(struct lexer *l)
     } strays[] = {
         {':', "leave it out, or write = where a name is given: label NAME = …, pattern NAME = …"},
         {';', "leave it out: statements and clauses just follow each other; a comment begins with #"},
+        {'?', "where a text may be missing another stands behind ?? : resource[\"KEY\"] ?? \"unknown\""},
         {'%', "a share has no blank before it: 1%"},
         {'*', "a glob stands in double quotes: \"json*\""},
         {'^', "a glob or a regex stands in quotes or slashes: \"json*\", /^json/"},
@@ -213,8 +214,14 @@ static int lex_stray(struct lexer *l)
     if (*start == '\'' || *start == '`' || is_curly_quote(l, start)) {
         skip_quoted(l, *start < 0x80 ? 1 : 3);
         proposal = "strings and globs stand in double quotes";
+    } else if (l->end - start >= 2 && start[0] == 0xc2 && start[1] == 0xa0) {
+        l->p += 2;
+        report_plain(l->report, "E112", place_at(l, start, l->p), "write a plain blank",
+                     "a no-break space has no meaning here");
+        return push(l, TOKEN_WRONG, start, l->p) ? 0 : -ENOMEM;
     } else {
         l->p++;
+        l->p += *start == '?' && l->p < l->end && *l->p == ':'; /* ?: of other languages */
         while (l->p < l->end && *l->p >= 0x80 && *start >= 0x80)
             l->p++;
         for (size_t i = 0; i < ARRAY_LEN(strays); i++)
@@ -285,6 +292,8 @@ int lex(const struct rule_file *file, uint16_t number, struct report *report, st
         .out = ret,
     };
     int r = 0;
+    if (bytes_starts(file->text, "\xef\xbb\xbf")) /* a byte order mark, as some editors write it */
+        l.line_start = l.p += 3;
     while (r == 0 && l.p < l.end) {
         uint8_t c = *l.p;
         if (c == '\n') {

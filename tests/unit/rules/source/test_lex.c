@@ -91,6 +91,18 @@ UNIT(places_count_lines_and_columns_from_one)
     lexed_free(&l);
 }
 
+UNIT(a_byte_order_mark_is_passed_over_at_the_begin_alone)
+{
+    struct lexed l = lex_text("\xef\xbb\xbfrules 1"), inside = lex_text("rules \xef\xbb\xbf"
+                                                                        "1");
+    check_token(&l, 0, TOKEN_NAME, "rules");
+    ck_assert_uint_eq(l.tokens.all.p[0].place.column, 1);
+    ck_assert_uint_eq(l.found.n_errors, 0);
+    ck_assert_uint_eq(inside.found.n_errors, 1);
+    lexed_free(&l);
+    lexed_free(&inside);
+}
+
 UNIT(reserved_words_fields_and_types)
 {
     ck_assert_int_eq(lex_word(BYTES_LIT("when")), WORD_WHEN);
