@@ -295,9 +295,19 @@ static uint32_t metric_of(const struct aggregate *a, uint32_t series)
     return metric;
 }
 
+static inline uint64_t key_of(uint32_t resource, uint32_t series)
+{
+    return (uint64_t)resource << 32 | series;
+}
+
+static inline uint32_t home(const struct aggregate *a, uint64_t key)
+{
+    return (uint32_t)(key * a->multiplier >> a->shift);
+}
+
 static uint32_t probe(const struct aggregate *a, uint64_t key)
 {
-    uint32_t mask = a->n_slots - 1, i = (uint32_t)(key * a->multiplier >> a->shift);
+    uint32_t mask = a->n_slots - 1, i = home(a, key);
     while (a->cells[i].key != key && a->cells[i].key != KEY_FREE)
         i = (i + 1) & mask;
     return i;
@@ -339,12 +349,17 @@ void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int6
 {
     if (unlikely(value < 0) && a->metrics[metric_of(a, series)].kind == METRIC_SUM)
         return;
-    uint64_t key = (uint64_t)resource << 32 | series;
+    uint64_t key = key_of(resource, series);
     struct cell *cell = &a->cells[probe(a, key)];
     if (likely(cell->key == key))
         cell->sum = add_clamped(cell->sum, value);
     else
         add_first(a, key, value);
+}
+
+void aggregate_prefetch(const struct aggregate *a, uint32_t resource, uint32_t series)
+{
+    __builtin_prefetch(&a->cells[home(a, key_of(resource, series))]);
 }
 
 void aggregate_offer(struct aggregate *a, uint32_t resource, uint32_t series,

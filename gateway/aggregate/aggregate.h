@@ -79,6 +79,9 @@ uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct agg
  * and values come from peers. */
 void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int64_t value);
 
+/* What was said of it will be added to soon: its place is fetched meanwhile. */
+void aggregate_prefetch(const struct aggregate *a, uint32_t resource, uint32_t series);
+
 /* Numbers for n profiles that came just now: the first of n that follow each other. Any thread, without a
  * table: they order what all workers hear. */
 uint64_t aggregate_arrivals(uint32_t n);

@@ -62,10 +62,12 @@ struct slot {
 #define CLASSIFY_SUMS  2u /* of values added up: it cannot weigh negative ones */
 
 /* What sums want to know of a source. */
+#define CLASSIFY_VALUES (RULE_VALUE_ONE + 1u)
 struct source_facts {
-    enum rule_value value;
-    bool gauge, combined; /* combined: a gauge whose profiles are not simply added up */
-    bool counted;         /* somebody wants to know how many samples there were (aggregate_count) */
+    uint8_t weight; /* enum rule_value, of gauges + CLASSIFY_VALUES: they take negative values, too */
+    uint8_t weighs; /* CLASSIFY_TIMES | CLASSIFY_SUMS */
+    bool combined;  /* a gauge whose profiles are not simply added up */
+    bool counted;   /* somebody wants to know how many samples there were (aggregate_count) */
 };
 
 /* Where the profile being added up has its sum for a series. */

@@ -16,57 +16,64 @@ int sums_init(struct classify *c)
     for (uint32_t i = 0; i < n; i++) {
         uint32_t metric = rules_program_source_metric(c->program, i);
         const struct rule_metric *m = rules_program_metric(c->program, metric);
-        c->sources[i] = (struct source_facts){rules_program_source(c->program, i)->value, m->gauge,
+        enum rule_value value = rules_program_source(c->program, i)->value;
+        bool sum = (value == RULE_VALUE_SAMPLES || value == RULE_VALUE_SUM) && !m->gauge;
+        c->sources[i] = (struct source_facts){(uint8_t)(value + (m->gauge ? CLASSIFY_VALUES : 0)),
+                                              value == RULE_VALUE_TIME ? CLASSIFY_TIMES
+                                              : sum                    ? CLASSIFY_SUMS
+                                                                       : 0,
                                               m->gauge && m->combine != RULE_COMBINE_SUM,
                                               aggregate_is_counted(c->aggregate, metric)};
     }
     return 0;
 }
 
-/* What an entry of this source adds for the slot; false when nothing of it could be weighed. */
-static inline bool weigh(const struct slot *slot, const struct rules_time *time, const struct source_facts *s,
-                         int64_t *ret)
+/* What a slot adds, by the weight that a source asks for: a slot has many entries, of which nobody can
+ * foresee who asks for what. */
+struct weights {
+    int64_t of[2 * CLASSIFY_VALUES];
+    uint32_t none; /* a bit a weight: nothing of it could be weighed */
+};
+
+static inline void weigh(const struct slot *slot, const struct rules_time *time, struct weights *ret)
 {
-    switch (s->value) {
-    case RULE_VALUE_TIME: *ret = slot->time_base * time->factor; return slot->n > slot->n_untimed;
-    case RULE_VALUE_SAMPLES:
-    case RULE_VALUE_SUM:
-        *ret = s->value == RULE_VALUE_SUM ? slot->sum : slot->samples;
-        if (s->gauge)
-            *ret = add_clamped(*ret, slot->negative);
-        return s->gauge || slot->n > slot->n_negative;
-    case RULE_VALUE_EVENTS: *ret = slot->events; return true;
-    case RULE_VALUE_ONE: *ret = slot->n; return true;
-    }
-    return false;
+    int64_t *sum = ret->of, *gauge = ret->of + CLASSIFY_VALUES;
+    sum[RULE_VALUE_TIME] = gauge[RULE_VALUE_TIME] = slot->time_base * time->factor;
+    sum[RULE_VALUE_SAMPLES] = slot->samples;
+    sum[RULE_VALUE_SUM] = slot->sum;
+    gauge[RULE_VALUE_SAMPLES] = add_clamped(slot->samples, slot->negative);
+    gauge[RULE_VALUE_SUM] = add_clamped(slot->sum, slot->negative);
+    sum[RULE_VALUE_EVENTS] = gauge[RULE_VALUE_EVENTS] = slot->events;
+    sum[RULE_VALUE_ONE] = gauge[RULE_VALUE_ONE] = slot->n;
+    ret->none = 0;
+    if (unlikely(slot->n <= slot->n_untimed))
+        ret->none |= 1u << RULE_VALUE_TIME | 1u << (RULE_VALUE_TIME + CLASSIFY_VALUES);
+    if (unlikely(slot->n <= slot->n_negative))
+        ret->none |= 1u << RULE_VALUE_SAMPLES | 1u << RULE_VALUE_SUM;
 }
 
 uint8_t sums_weighs(const struct classify *c, const struct rules_entry *entries, uint32_t n)
 {
     uint8_t weighs = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct source_facts *s = &c->sources[entries[i].source];
-        if (s->value == RULE_VALUE_TIME)
-            weighs |= CLASSIFY_TIMES;
-        else if ((s->value == RULE_VALUE_SAMPLES || s->value == RULE_VALUE_SUM) && !s->gauge)
-            weighs |= CLASSIFY_SUMS;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        weighs |= c->sources[entries[i].source].weighs;
     return weighs;
 }
 
-/* The profile's sum for the series, new and 0 where it has none; NULL when memory is out. */
-static inline struct pending *sum_of(struct classify *c, uint32_t series, bool combined)
+/* The profile's sum for the series, new and 0 where it has none; there is room for it. Without a branch: one
+ * in three is new, as good as by chance. */
+static inline struct pending *sum_of(struct classify *c, uint32_t resource, uint32_t series, bool combined)
 {
     struct classify_request *r = &c->request;
     struct place *place = &c->places.p[series];
-    if (place->stamp != c->place_stamp) {
-        const struct pending sum = {
-            r->view->scope.resource[r->view->profile.scope[r->profile]], series, r->profile, false, 0, 0};
-        if ((combined ? vec_append(&r->combined, sum) : vec_append(&r->pending, sum)) < 0)
-            return NULL;
-        *place = (struct place){c->place_stamp, (combined ? r->combined.n : r->pending.n) - 1};
-    }
-    return (combined ? r->combined.p : r->pending.p) + place->pending;
+    struct pending *all = unlikely(combined) ? r->combined.p : r->pending.p;
+    uint32_t *n = unlikely(combined) ? &r->combined.n : &r->pending.n;
+    bool known = place->stamp == c->place_stamp;
+    uint32_t at = known ? place->pending : *n;
+    all[*n] = (struct pending){resource, series, r->profile, false, 0, 0};
+    *n += !known;
+    *place = (struct place){c->place_stamp, at};
+    return &all[at];
 }
 
 /* Series can be new since the last profile: their places begin unstamped. */
@@ -92,16 +99,20 @@ static int64_t samples_of(const struct slot *slot, const struct rules_time *time
 static int add_entries(struct classify *c, const struct slot *slot, const struct rules_time *time,
                        const struct rules_entry *entries, uint32_t n)
 {
+    struct classify_request *r = &c->request;
+    uint32_t resource = r->view->scope.resource[r->view->profile.scope[r->profile]];
+    uint32_t most = 1 + min_of(n, c->places.n); /* that become new, and one past the end */
+    struct weights weights;
+    if (vec_reserve(&r->pending, (uint64_t)r->pending.n + most) < 0 ||
+        vec_reserve(&r->combined, (uint64_t)r->combined.n + most) < 0)
+        return -ENOMEM;
+    weigh(slot, time, &weights);
     for (uint32_t i = 0; i < n; i++) {
         const struct source_facts *s = &c->sources[entries[i].source];
-        struct pending *sum;
-        int64_t value;
-        if (!weigh(slot, time, s, &value))
+        if (unlikely(weights.none >> s->weight & 1))
             continue;
-        sum = sum_of(c, entries[i].series, s->combined);
-        if (!sum)
-            return -ENOMEM;
-        sum->value = add_clamped(sum->value, value);
+        struct pending *sum = sum_of(c, resource, entries[i].series, s->combined);
+        sum->value = add_clamped(sum->value, weights.of[s->weight]);
         if (unlikely(s->counted)) {
             sum->counted = true;
             sum->samples = add_clamped(sum->samples, samples_of(slot, time));
@@ -118,13 +129,15 @@ static void note_example(struct classify *c, const struct slot *slot, const stru
     const struct profiles *v = c->request.view;
     uint32_t sample = slot->linked - 1;
     struct slot alone = {0};
+    struct weights weights;
     if (v->link.trace_at[v->sample.link[sample]] == 0)
         return;
     sums_sample(v, &alone, time, sample);
+    weigh(&alone, time, &weights);
     for (uint32_t i = 0; i < n && c->request.examples.n < CLASSIFY_EXAMPLES_MAX; i++) {
         const struct source_facts *s = &c->sources[entries[i].source];
-        struct example e = {c->request.profile, sample, entries[i].series, 0};
-        if (s->combined || !weigh(&alone, time, s, &e.value))
+        struct example e = {c->request.profile, sample, entries[i].series, weights.of[s->weight]};
+        if (s->combined || weights.none >> s->weight & 1)
             continue;
         if (vec_append(&c->request.examples, e) < 0)
             return;
@@ -151,11 +164,8 @@ int sums_profile(struct classify *c, const struct rules_time *time)
 
 /* ---- to the aggregate ---------------------------------------------------------------------- */
 
-static uint32_t series_number(struct classify *c, uint32_t series)
+static __attribute__((noinline)) uint32_t new_series(struct classify *c, uint32_t series)
 {
-    uint32_t *number = c->series_number.p + series;
-    if (*number != 0)
-        return *number - 1;
     const struct rules_series_label *labels;
     uint32_t n = rules_matcher_series_labels(c->matcher, series, &labels);
     struct aggregate_label *out = c->labels.p; /* room was made for every series' labels */
@@ -163,8 +173,14 @@ static uint32_t series_number(struct classify *c, uint32_t series)
         out[i] = (struct aggregate_label){rules_program_name(c->program, labels[i].name),
                                           rules_matcher_text(c->matcher, labels[i].value)};
     uint32_t made = aggregate_series(c->aggregate, rules_matcher_series_metric(c->matcher, series), out, n);
-    *number = made + 1;
+    c->series_number.p[series] = made + 1;
     return made;
+}
+
+static inline uint32_t series_number(struct classify *c, uint32_t series)
+{
+    uint32_t number = c->series_number.p[series];
+    return likely(number != 0) ? number - 1 : new_series(c, series);
 }
 
 static inline bool inside(struct bytes part, struct bytes whole)
@@ -188,18 +204,22 @@ static bool says_all(const struct profiles *v, uint32_t resource)
     return true;
 }
 
-static uint32_t resource_number(struct classify *c, uint32_t resource)
+static __attribute__((noinline)) uint32_t new_resource(struct classify *c, uint32_t resource)
 {
-    uint32_t *number = c->request.resource_number.p + resource;
-    if (*number == 0) {
-        const struct profiles *v = c->request.view;
-        uint32_t at = v->resource.attrs_at[resource], n = v->resource.attrs_at[resource + 1] - at;
-        const struct attr *attrs = v->key_value.attr + at;
-        *number = 1 + (says_all(v, resource)
-                           ? aggregate_resource_of(c->aggregate, v->resource.raw[resource], attrs, n)
-                           : aggregate_resource(c->aggregate, attrs, n));
-    }
-    return *number - 1;
+    const struct profiles *v = c->request.view;
+    uint32_t at = v->resource.attrs_at[resource], n = v->resource.attrs_at[resource + 1] - at;
+    const struct attr *attrs = v->key_value.attr + at;
+    uint32_t made = says_all(v, resource)
+                        ? aggregate_resource_of(c->aggregate, v->resource.raw[resource], attrs, n)
+                        : aggregate_resource(c->aggregate, attrs, n);
+    c->request.resource_number.p[resource] = made + 1;
+    return made;
+}
+
+static inline uint32_t resource_number(struct classify *c, uint32_t resource)
+{
+    uint32_t number = c->request.resource_number.p[resource];
+    return likely(number != 0) ? number - 1 : new_resource(c, resource);
 }
 
 static void add(struct classify *c, uint32_t resource, uint32_t series, int64_t value)
@@ -293,6 +313,9 @@ static void offer_examples(struct classify *c)
     }
 }
 
+/* Of so many sums the places in the aggregate are one wait. */
+#define AHEAD 16u
+
 int sums_apply(struct classify *c)
 {
     uint32_t n_resources = c->request.view->resource.n, most = 1;
@@ -306,6 +329,9 @@ int sums_apply(struct classify *c)
         return -ENOMEM;
     const struct pending *p = c->request.pending.p;
     for (uint32_t i = 0; i < c->request.pending.n; i++) {
+        if (likely(i + AHEAD < c->request.pending.n))
+            aggregate_prefetch(c->aggregate, resource_number(c, p[i + AHEAD].resource),
+                               series_number(c, p[i + AHEAD].series));
         add(c, p[i].resource, p[i].series, p[i].value);
         if (unlikely(p[i].counted) && p[i].samples > 0)
             aggregate_count(c->aggregate, resource_number(c, p[i].resource), series_number(c, p[i].series),

@@ -286,6 +286,7 @@ UNIT(it_forgets_when_it_is_told_and_loses_nothing)
                   aggregate_series(a, 0, NULL, 0), 1);
     struct aggregate_delta *d = unit_made(aggregate_take(a));
     ck_assert_uint_eq(d->n_cells, 5000);
+    unit_made(d->next);
     ck_assert_uint_eq(d->next->n_cells, 1);
     ck_assert_uint_eq(d->next->n_resources, 1);
     aggregate_free(a);

@@ -171,6 +171,11 @@ void aggregate_count(struct aggregate *a, uint32_t resource, uint32_t series, ui
     a->samples += samples;
 }
 
+void aggregate_prefetch(const struct aggregate *a, uint32_t resource, uint32_t series)
+{
+    (void)a, (void)resource, (void)series;
+}
+
 void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int64_t value)
 {
     for (uint32_t i = 0; i < a->n_sums; i++) {
