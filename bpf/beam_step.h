@@ -47,6 +47,7 @@ struct beam_walk {
 #define BEAM_BY_PROCESS 0x658b49u         /* mov …(%r13), %rsp */
 #define BEAM_STACK_MAX  (64u << 20)       /* of a scheduler's thread */
 #define BEAM_HEAP_MAX   (1ull << 36)      /* of a process, whose stack is in it */
+#define BEAM_FRAME_MAX  4096u             /* of who calls process_main */
 #define BEAM_SPECIFIC   CPYTHON_TSD_FIRST /* glibc: where a thread has what belongs to its keys */
 #define BEAM_KEYS       32u               /* looked at: 16 bytes each, of which the second 8 are the value */
 
@@ -86,7 +87,11 @@ BEAM_PART beam_leave(BEAM_HANDLE handle)
     r->sp = w->base + p->frame + 8 * (bpf_u64)n;
     r->is_return = 1;
     r->has_all = 0;
-    r->bp_lost = 1; /* process_main never returns, so nobody has kept it */
+    /* Nobody has kept rbp for who never returns; but C's part of process_main, which jumped to the generated
+     * one, may have pushed it first, as where frame pointers are kept: nothing is written there any more. */
+    r->bp = w->read[(n - 2) & (BEAM_READ_WORDS - 1)];
+    r->bp_lost = (r->bp & 7) || r->bp - r->sp >= BEAM_FRAME_MAX || BEAM_LOAD(r->bp + 8, &w->one) ||
+                 w->one - p->text >= p->text_size;
     return 0;
 }
 

@@ -222,6 +222,33 @@ UNIT(or_by_rbp)
     ck_assert_int_eq(walk_on(false), STEP_NATIVE);
 }
 
+UNIT(who_called_process_main_has_its_frame_pointer_as_c_s_part_of_that_has_pushed_it)
+{
+    enum { PUSHED = BASE + FRAME + 32, POINTER = BASE + FRAME + 0x80 };
+    begin();
+    put_stack();
+    put(PUSHED, POINTER);
+    put(POINTER + 8, TEXT + 0x320);
+    in_code(CODE + 0x10);
+    walk_on(false);
+    ck_assert_uint_eq(thread.at.ip, ROOT);
+    ck_assert_uint_eq(thread.at.bp, POINTER);
+    ck_assert(!thread.at.bp_lost);
+
+    static const uint64_t no_pointers[] = {VALUE, POINTER + 4, PUSHED + 8, BASE, BASE + 0x1000000};
+    for (uint32_t i = 0; i < sizeof no_pointers / 8; i++) {
+        put(PUSHED, no_pointers[i]);
+        in_code(CODE + 0x10);
+        walk_on(false);
+        check_left();
+    }
+    put(PUSHED, POINTER);
+    put(POINTER + 8, VALUE); /* no frame */
+    in_code(CODE + 0x10);
+    walk_on(false);
+    check_left();
+}
+
 UNIT(the_scheduler_s_own_code_has_no_erlang_stack)
 {
     begin();
