@@ -71,11 +71,39 @@ enum { LUAJIT_FUNCTION_KIND = 1, LUAJIT_FUNCTION_CODE = 4, LUAJIT_FUNCTION_WORDS
 /* A prototype, GCproto, with its code (BCIns) behind it. */
 #define LUAJIT_PROTO_BYTES   104u
 #define LUAJIT_PROTO_SIZE_AT 12u
-#define LUAJIT_PROTO_FROM    64u
-enum { LUAJIT_PROTO_CHUNK, LUAJIT_PROTO_LINES, LUAJIT_PROTO_LINE_INFO, LUAJIT_PROTO_WORDS };
+#define LUAJIT_PROTO_FROM    8u
+enum {
+    LUAJIT_PROTO_SIZE, /* in its upper half */
+    LUAJIT_PROTO_CONSTANTS = 3,
+    LUAJIT_PROTO_N_CONSTANTS = 5,
+    LUAJIT_PROTO_BYTES_OF, /* with all that is behind it; in the lower half */
+    LUAJIT_PROTO_CHUNK,
+    LUAJIT_PROTO_LINES,
+    LUAJIT_PROTO_LINE_INFO,
+    LUAJIT_PROTO_WORDS,
+    LUAJIT_PROTO_UPVALUES = LUAJIT_PROTO_WORDS, /* what they are called; likewise local variables */
+    LUAJIT_PROTO_VARIABLES,
+    LUAJIT_CALLER_WORDS
+};
+
+/* A string has a number that no other one had before it. */
+#define LUAJIT_STRING_NUMBER_AT  12u
 #define LUAJIT_FIRST_LINE(lines) ((bpf_u32)(lines))
 #define LUAJIT_N_LINES(lines)    ((bpf_u32)((lines) >> 32))
+#define LUAJIT_OP(op)            ((op)&255)
 #define LUAJIT_OP_A(op)          ((op) >> 8 & 255)
+
+/* Instructions (lj_bc.h) of all of 2.1. */
+enum {
+    LUAJIT_OP_MOV = 18,
+    LUAJIT_OP_UGET = 45,
+    LUAJIT_OP_GGET = 54,
+    LUAJIT_OP_TGETS = 57,
+    LUAJIT_OP_CALLM = 65,
+    LUAJIT_OP_ITERC = 69,
+    LUAJIT_OP_ITERN = 70,
+};
+#define LUAJIT_IS_CALL(op) (LUAJIT_OP(op) >= LUAJIT_OP_CALLM && LUAJIT_OP(op) <= LUAJIT_OP_ITERN)
 
 /* What a word stands for. */
 enum luajit_what {
@@ -85,21 +113,24 @@ enum luajit_what {
 #define LUAJIT_WHAT(where) ((where)&3)
 
 /* A word: `where` is the address of that object, a multiple of 8 below 2^47, what it is, and 18 bits that
- * tell it from others that get its memory; `file` how many instructions further its caller goes on, which
- * knows what it has called it, 0: it is not known; `extra` is the line. */
+ * tell it, and what it was called, from others that get its memory, but not from what is loaded anew of the
+ * same text; `file` how many instructions further its caller goes on, which knows what it has called it,
+ * 0: it is not known; `extra` is the line. */
 #define LUAJIT_NO_LINE      0u
 #define LUAJIT_COOKIE_BITS  18u
 #define LUAJIT_COOKIE(hash) ((bpf_u64)(hash) >> (64 - LUAJIT_COOKIE_BITS))
 #define LUAJIT_WHERE(object, hash, what) \
     ((bpf_u64)(object) >> 3 << (LUAJIT_COOKIE_BITS + 2) | LUAJIT_COOKIE(hash) << 2 | (what))
-#define LUAJIT_OBJECT(where)        ((where) >> (LUAJIT_COOKIE_BITS + 2) << 3)
-#define LUAJIT_CALLER(object, file) ((file) ? (object) + 4 * (bpf_u64)(bpf_s64)(bpf_s32)(file) : 0)
+#define LUAJIT_OBJECT(where)         ((where) >> (LUAJIT_COOKIE_BITS + 2) << 3)
+#define LUAJIT_WITHOUT_OBJECT(where) ((where) & ((1ull << (LUAJIT_COOKIE_BITS + 2)) - 1))
+#define LUAJIT_CALLER(object, file)  ((file) ? (object) + 4 * (bpf_u64)(bpf_s64)(bpf_s32)(file) : 0)
 
-/* Of a prototype where its chunk's name is, its lines and where they are kept; and the instruction by which
- * it was called. */
-#define LUAJIT_HASH(one, two, three, call)                                         \
+/* Of a prototype the number of its chunk's name, its lines, and how many instructions there are; and the
+ * instruction by which it was called, with what luajit_called says of it. */
+#define LUAJIT_HASH(one, two, three, call, called)                                 \
     ((bpf_u64)(one)*0x9e3779b97f4a7c15ull ^ (bpf_u64)(two)*0xd6e8feb86659fd93ull ^ \
-     (bpf_u64)(three)*0xc2b2ae3d27d4eb4full ^ (bpf_u64)(call)*0xff51afd7ed558ccdull)
+     (bpf_u64)(three)*0xc2b2ae3d27d4eb4full ^                                      \
+     ((bpf_u64)(call)*0xff51afd7ed558ccdull + (bpf_u64)(called)) * 0x9fb21c651e98df25ull)
 
 /* Slots of 16 bytes above the interpreter's frame that compiled code, and what it is left through, have. */
 #define LUAJIT_ABOVE_MAX 64u

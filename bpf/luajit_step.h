@@ -18,7 +18,8 @@
 #ifndef BPF_LUAJIT_STEP_H
 #define BPF_LUAJIT_STEP_H
 
-#include "bpf/luajit.h"
+#define LUAJIT_READ(from, to, n, address) RUNTIME_READ(to, n, address)
+#include "bpf/luajit_called.h"
 #include "bpf/sample.h"
 
 /* What a walk knows; all but the first three, which are 0, may be anything at first. */
@@ -36,6 +37,7 @@ struct luajit_walk {
     bpf_u32 op;       /* the instruction that has called it */
     bpf_u16 is_end;   /* that frame is the last of its segment */
     bpf_u16 is_above; /* the walk is not at the interpreter's frame itself, but somewhere above it */
+    bpf_u64 called;   /* what tells its name from others (luajit_called) */
     bpf_u64 slot[LUAJIT_BELOW_WORDS]; /* below its base */
     union {                           /* what was read */
         bpf_u64 machine[LUAJIT_FRAME_WORDS];
@@ -44,6 +46,7 @@ struct luajit_walk {
             bpf_u64 function[LUAJIT_FUNCTION_WORDS];
             bpf_u64 proto[LUAJIT_PROTO_WORDS];
         };
+        struct luajit_call by;
     };
     struct sample_frame word; /* of the kinds below */
 };
@@ -268,6 +271,28 @@ LUAJIT_PART luajit_begin(LUAJIT_HANDLE handle)
     return RUNTIME_READ(w->thread, sizeof w->thread, state + LUAJIT_STATE_FROM) ? 0 : 2;
 }
 
+/* Looks how the frame that is told was called by the one that goes on at `link`, and has its base at w->base,
+ * or where the call says, below that of the other. 0: there is no such code. */
+LUAJIT_PART luajit_caller(LUAJIT_HANDLE handle, bpf_u64 link, bpf_u32 is_below)
+{
+    LUAJIT_OPEN(handle);
+    bpf_u64 slot = 0, code = 0;
+    if (RUNTIME_READ(w->by.code, sizeof w->by.code, link - sizeof w->by.code)) {
+        __builtin_memset(w->by.code, 0, sizeof w->by.code); /* memory begins in between */
+        if (RUNTIME_READ(&w->by.code[LUAJIT_CALL_CODE - 1], 4, link - 4))
+            return 0;
+    }
+    w->op = w->by.code[LUAJIT_CALL_CODE - 1];
+    w->call = link;
+    if (is_below)
+        w->base -= 16 + 8 * (bpf_u64)LUAJIT_OP_A(w->op);
+    if (LUAJIT_IS_CALL(w->op) && !LUAJIT_LOAD(w->base - 16, &slot) && LUAJIT_IS_FUNCTION(slot) &&
+        !LUAJIT_LOAD(LUAJIT_REFERENCE(slot) + 8 * LUAJIT_FUNCTION_CODE, &code) &&
+        !RUNTIME_READ(w->by.proto, sizeof w->by.proto, code - LUAJIT_PROTO_BYTES + LUAJIT_PROTO_FROM))
+        w->called = luajit_called(0, &w->by, code - LUAJIT_PROTO_BYTES);
+    return 1;
+}
+
 /* Reads what is below the base, and what links it to the next frame, which w->base is then. 0: there is
  * nothing. */
 LUAJIT_PART luajit_look(LUAJIT_HANDLE handle)
@@ -276,6 +301,7 @@ LUAJIT_PART luajit_look(LUAJIT_HANDLE handle)
     bpf_u64 base = w->base, link;
     w->base = 0;
     w->call = 0;
+    w->called = 0;
     w->is_end = 1;
     if (!base || RUNTIME_READ(w->slot, sizeof w->slot, base - sizeof w->slot) ||
         !LUAJIT_IS_FUNCTION(w->slot[LUAJIT_BELOW_FUNCTION]))
@@ -290,20 +316,19 @@ LUAJIT_PART luajit_look(LUAJIT_HANDLE handle)
     }
     w->op = 0;
     if (LUAJIT_LINK_IS_PC(link)) {
-        if (RUNTIME_READ(&w->op, 4, link - 4))
-            return 0;
-        w->call = link;
+        w->base = base;
         w->is_end = 0;
-        w->base = base - 16 - 8 * (bpf_u64)LUAJIT_OP_A(w->op);
-        return 1;
+        if (luajit_caller(handle, link, 1))
+            return 1;
+        w->base = 0;
+        return 0;
     }
     bpf_u64 is = LUAJIT_LINK(link), bytes = LUAJIT_LINK_BYTES(link), how = w->slot[LUAJIT_BELOW_HOW];
     if (!bytes || bytes >= base)
         return 0;
     w->base = base - bytes;
-    if (is == LUAJIT_LINK_CONTINUES && how > LUAJIT_HOW_CALLBACK &&
-        !RUNTIME_READ(&w->op, 4, w->slot[LUAJIT_BELOW_PC] - 4))
-        w->call = w->slot[LUAJIT_BELOW_PC];
+    if (is == LUAJIT_LINK_CONTINUES && how > LUAJIT_HOW_CALLBACK)
+        luajit_caller(handle, w->slot[LUAJIT_BELOW_PC], 0); /* no call; or one that a trace has made */
     if (is == LUAJIT_LINK_CONTINUES ? how != LUAJIT_HOW_CALLBACK
                                     : is != LUAJIT_LINK_C && is != LUAJIT_LINK_CP)
         w->is_end = 0;
@@ -332,23 +357,24 @@ LUAJIT_PART luajit_word(LUAJIT_HANDLE handle, bpf_u64 pc)
 {
     LUAJIT_OPEN(handle);
     bpf_u64 at = LUAJIT_REFERENCE(w->slot[LUAJIT_BELOW_FUNCTION]), what = LUAJIT_C, hash = 0;
-    bpf_u32 size = 0, line = 0;
+    bpf_u32 chunk = 0, size, line = 0;
     if (RUNTIME_READ(w->function, sizeof w->function, at))
         return 0;
     bpf_u64 of = LUAJIT_FUNCTION_OF(w->function[LUAJIT_FUNCTION_KIND]),
             code = w->function[LUAJIT_FUNCTION_CODE];
     if ((of & 255) != LUAJIT_FUNCTION_LUA || (of != LUAJIT_FUNCTION_LUA && !w->call))
         return 0;
-    hash = LUAJIT_HASH(0, 0, 0, w->op);
+    hash = LUAJIT_HASH(0, 0, 0, w->op, w->called);
     if (of == LUAJIT_FUNCTION_LUA) {
         at = code - LUAJIT_PROTO_BYTES;
         what = LUAJIT_LUA;
-        if (RUNTIME_READ(&size, 4, at + LUAJIT_PROTO_SIZE_AT) ||
-            RUNTIME_READ(w->proto, sizeof w->proto, at + LUAJIT_PROTO_FROM))
+        if (RUNTIME_READ(w->proto, sizeof w->proto, at + LUAJIT_PROTO_FROM))
             return 0;
+        size = w->proto[LUAJIT_PROTO_SIZE] >> 32;
         line = luajit_line(w, pc, size);
-        hash = LUAJIT_HASH(w->proto[LUAJIT_PROTO_CHUNK], w->proto[LUAJIT_PROTO_LINES],
-                           w->proto[LUAJIT_PROTO_LINE_INFO], w->op);
+        if (RUNTIME_READ(&chunk, sizeof chunk, w->proto[LUAJIT_PROTO_CHUNK] + LUAJIT_STRING_NUMBER_AT))
+            chunk = 0; /* swapped out: a word without a name */
+        hash = LUAJIT_HASH(chunk, w->proto[LUAJIT_PROTO_LINES], size, w->op, w->called);
     }
     if (what == LUAJIT_C) /* it may be made for this call, and where it was called stays */
         at = (w->call & ~7ull) - 8;

@@ -91,6 +91,10 @@ struct runtime {
     bool (*resolve)(const struct runtime_process *process, const struct sample_frame *frame,
                     struct arena *text, struct runtime_name *ret);
 
+    /* What words of this runtime's in one process have in common that are called the same, 1 or more: so that
+     * one whose own memory is gone has the name of another. NULL, or 0: there is nothing. */
+    uint64_t (*likeness)(const struct sample_frame *frame);
+
     /* Goes from a frame in generated code, or in the runtime's file, to its caller, as the kernel side's step
      * does. word->kind says what is to be told: a word, of which those told ahead are told if its `where`
      * is 0; the code; or nothing, SAMPLE_FRAME_KERNEL. False: it is no frame of the runtime's, or cannot be

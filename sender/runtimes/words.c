@@ -17,6 +17,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/base/vec.h"
 #include "sender/foreign/allowance.h"
 
@@ -40,6 +41,8 @@ struct word_table {
     /* The words' thread's. */
     struct intern texts;
     struct arena callers; /* names */
+    struct intern likenesses;
+    VEC(const struct word *) like; /* by number in `likenesses`, one that has a name */
     _Atomic size_t n_text;
     char version[RUNTIME_TAGS][RUNTIME_VERSION_MAX]; /* there before the first name of the runtime's is */
 };
@@ -70,6 +73,8 @@ static void table_let_go(struct word_table *t)
         return;
     intern_release(&t->frames);
     intern_release(&t->texts);
+    intern_release(&t->likenesses);
+    vec_release(&t->like);
     arena_release(&t->callers);
     vec_release(&t->word);
     arena_release(&t->words);
@@ -158,6 +163,25 @@ static bool keep_name(struct word_table *t, struct runtime_name *name)
     }
 }
 
+/* Keeps a word that has got its name for those that are like it, if it is the first one. */
+static void keep_like(struct word_table *t, uint64_t likeness, const struct word *word)
+{
+    struct bytes key = bytes_of(&likeness, sizeof likeness);
+    if (likeness && intern_find(&t->likenesses, key) == INTERN_NONE &&
+        vec_reserve(&t->like, (uint64_t)t->like.n + 1) == 0 && intern_add(&t->likenesses, key) != INTERN_NONE)
+        t->like.p[t->like.n++] = word;
+}
+
+/* The name of a word that is like this one. */
+static bool name_like(const struct word_table *t, uint64_t likeness, struct runtime_name *ret)
+{
+    uint32_t number =
+        likeness ? intern_find(&t->likenesses, bytes_of(&likeness, sizeof likeness)) : INTERN_NONE;
+    if (number != INTERN_NONE)
+        *ret = t->like.p[number]->name;
+    return number != INTERN_NONE;
+}
+
 /* Finds a word's name. */
 static bool find_name(struct words *w, struct word *word)
 {
@@ -172,10 +196,15 @@ static bool find_name(struct words *w, struct word *word)
     struct source memory = {.fd = w->memory, .size = INT64_MAX, .allowance = &one};
     struct runtime_process process = {
         .pid = t->of.pid, .start = t->of.start, .memory = &memory, .place = &w->place};
+    uint64_t likeness = runtime->likeness ? runtime->likeness(&word->frame) : 0;
     bool found = runtime->resolve(&process, &word->frame, &text, &name) && !allowance_is_spent(&one) &&
                  keep_name(t, &name);
-    if (found)
+    if (found) {
         word->name = name;
+        keep_like(t, likeness, word);
+    } else {
+        found = name_like(t, likeness, &word->name);
+    }
     arena_release(&text);
     return found;
 }
@@ -230,7 +259,7 @@ int words_new(struct words **ret, const struct words_options *options)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&w->answered_some, &monotonic);
-    int r = -pthread_create(&w->thread, NULL, run, w);
+    int r = thread_begin(&w->thread, NULL, run, w);
     if (r < 0) {
         free(w);
         return r;

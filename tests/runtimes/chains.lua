@@ -1,11 +1,14 @@
 -- A program whose stacks are known: what can be on them is in e2e/test_luajit.py. Recursion, methods, metamethods, closures, vararg
--- functions, tail calls, callbacks out of C (sort, gsub) and ffi, errors, coroutines, texts; `spin` is where most of the time goes.
+-- functions, tail calls, callbacks out of C (sort, gsub) and ffi, errors, coroutines, texts; `spin` is where most of the time goes, and in
+-- `slow` nearly all.
 local ffi = require('ffi')
 ffi.cdef('void qsort(void *, size_t, size_t, int (*)(const int *, const int *));')
 
+local scale = 1
+
 local function spin(n)
     local x = 0
-    for i = 1, n do
+    for i = 1, n * scale do
         x = (x + i * i) % 7
     end
     return x
@@ -155,10 +158,19 @@ local function work()
     evaluated(spin)
 end
 
+local function slow()
+    scale = 2000
+    work()
+    scale = 1
+end
+
 local function run(seconds)
     local finish = os.time() + seconds
     repeat
-        work()
+        for i = 1, 1000 do
+            work()
+        end
+        slow()
     until os.time() >= finish
 end
 

@@ -1,14 +1,18 @@
 # A program whose stacks are known: what can be on them is in e2e/test_perl.py. Recursion, methods, closures, callbacks out of C (sort,
-# List::Util), ties, overloading, destructors, evals, exceptions, code in patterns, formats; `spin` is where most of the time goes.
+# List::Util), ties, overloading, destructors, evals, exceptions, code in patterns, formats; `spin` is where most of the time goes, and
+# in `slow` nearly all.
 use strict;
 use warnings;
 use List::Util qw(first reduce any);
 use Time::HiRes ();
 use utf8;
 
+our $scale = 1;
+
 sub spin {
     my ($n) = @_;
     my $x = 0;
+    $n *= $scale;
     for (my $i = 0; $i < $n; $i++) {
         $x += $i * $i % 7;
     }
@@ -163,10 +167,19 @@ sub work {
     名前();
 }
 
+sub slow {
+    local $scale = 500;
+    work();
+    return;
+}
+
 sub run {
     my ($seconds) = @_;
     my $until = Time::HiRes::time() + $seconds;
-    work() while Time::HiRes::time() < $until;
+    while (Time::HiRes::time() < $until) {
+        work() for 1 .. 500;
+        slow();
+    }
 }
 
 run($ARGV[0] // 1);

@@ -1,15 +1,18 @@
 """A program whose stacks are known: every chain of functions that can be on its stack is printed by --chains, root first, with the
 lines each may be at. Recursion, methods, closures, callbacks out of C (sorted, map, a metaclass, __del__), generators that
-delegate, decorators, exceptions, comprehensions and coroutines; `spin` is where the time goes.
+delegate, decorators, exceptions, comprehensions and coroutines; `spin` is where the time goes: in threads nearly all of it.
 """
 import sys
 import threading
 import time
 
 
+SCALE = 1
+
+
 def spin(n):
     x = 0
-    for i in range(n):
+    for i in range(n * SCALE):
         x += i * i % 7
     return x
 
@@ -124,7 +127,7 @@ def work():
     Größe()
 
 
-# Each chain that ends in `spin`; what is a prefix of one can be seen, too.
+# Each chain that ends in `spin`; what is a prefix of one can be seen, too, but hardly ever in threads.
 CHAINS = [
     ["Worker.method"] + ["recurse"] * 9 + ["spin"],
     ["Worker.static", "spin"],
@@ -150,6 +153,7 @@ def run(seconds):
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:  # in as many threads
+        SCALE = 1500
         threads = [threading.Thread(target=run, args=(float(sys.argv[1]),)) for _ in range(int(sys.argv[2]))]
         for thread in threads:
             thread.start()

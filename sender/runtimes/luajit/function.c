@@ -13,6 +13,14 @@
 
 #include "proto/base/macros.h"
 
+static int read_memory(const struct source *memory, void *to, size_t n, uint64_t at)
+{
+    return source_read(memory, at, to, n) ? 0 : -1;
+}
+
+#define LUAJIT_READ(from, to, n, address) read_memory(from, to, n, address)
+#include "bpf/luajit_called.h"
+
 /* Objects (lj_obj.h). A prototype's constants are below `constants`, the last first. */
 struct prototype {
     uint64_t next;
@@ -31,20 +39,13 @@ _Static_assert(sizeof(struct prototype) == LUAJIT_PROTO_BYTES, "as it is");
 #define TEXT_LENGTH_AT 20u
 #define TEXT_AT        24u
 
-/* Instructions (lj_bc.h) of all of 2.1: the latest have some more behind OP_JUMP, and then these that
- * functions begin with. */
+/* Instructions: the latest versions have some more behind OP_JUMP, and then these that functions begin with.
+ */
 enum {
-    OP_MOV = 18,
     OP_KNIL = 44,
-    OP_UGET = 45,
-    OP_GGET = 54,
-    OP_TGETS = 57,
-    OP_CALLM = 65,
-    OP_ITERC = 69,
-    OP_ITERN = 70,
     OP_JUMP = 88,
 };
-#define OP(op)   ((op)&255)
+#define OP(op)   LUAJIT_OP(op)
 #define OP_B(op) ((op) >> 24)
 #define OP_C(op) ((op) >> 16 & 255)
 #define OP_D(op) ((op) >> 16)
@@ -197,13 +198,13 @@ static struct bytes upvalue(struct bytes names, uint32_t number)
 /* What an instruction does to its first operand. */
 static bool is_set(uint32_t op)
 {
-    return op == 12 || op == 13 || (op >= OP_MOV && op < OP_KNIL) || op == OP_UGET ||
+    return op == 12 || op == 13 || (op >= LUAJIT_OP_MOV && op < OP_KNIL) || op == LUAJIT_OP_UGET ||
            (op >= 51 && op <= 54) || (op >= 56 && op <= 59);
 }
 
 static bool is_set_from_on(uint32_t op)
 {
-    return op == OP_KNIL || op == 63 || (op >= OP_CALLM && op <= 73) || (op >= 77 && op <= 84);
+    return op == OP_KNIL || op == 63 || (op >= LUAJIT_OP_CALLM && op <= 73) || (op >= 77 && op <= 84);
 }
 
 /* What is in a slot at an instruction (lj_debug_slotname). */
@@ -223,11 +224,11 @@ static struct bytes slot_name(struct code *c, uint64_t prototype, const struct p
             if (!is_set(OP(op)) || LUAJIT_OP_A(op) != slot)
                 continue;
             switch (OP(op)) {
-            case OP_GGET: return constant(c->memory, p, OP_D(op), text);
-            case OP_TGETS: return constant(c->memory, p, OP_C(op), text);
-            case OP_UGET:
+            case LUAJIT_OP_GGET: return constant(c->memory, p, OP_D(op), text);
+            case LUAJIT_OP_TGETS: return constant(c->memory, p, OP_C(op), text);
+            case LUAJIT_OP_UGET:
                 return upvalue(read_names(c->memory, prototype, p, p->upvalue_names, text), OP_D(op));
-            case OP_MOV:
+            case LUAJIT_OP_MOV:
                 slot = OP_D(op);
                 is_moved = true;
                 break;
@@ -267,27 +268,48 @@ static struct bytes called(const struct source *memory, uint64_t pc, struct aren
         return BYTES_LIT("");
     uint64_t at = pc - 4;
     uint32_t op = code_at(&code, at);
-    if (OP(op) < OP_CALLM || OP(op) > OP_ITERN)
+    if (!LUAJIT_IS_CALL(op))
         return metamethod(OP(op));
     if (!prototype_of(&code, at, &p))
         return BYTES_LIT("");
     uint32_t slot = LUAJIT_OP_A(op);
-    if (OP(op) == OP_ITERC || OP(op) == OP_ITERN)
+    if (OP(op) == LUAJIT_OP_ITERC || OP(op) == LUAJIT_OP_ITERN)
         slot = slot >= 3 ? slot - 3 : 0;
     return slot_name(&code, code.start - sizeof p, &p, at, slot, text);
+}
+
+/* What tells the name by which the caller that goes on at `pc` has called something, as the step says it; and
+ * the instruction it has called it by. False: there is no code. */
+static bool read_call(const struct source *memory, uint64_t pc, uint32_t *op, uint64_t *ret)
+{
+    struct luajit_call call = {0};
+    struct code code = {.memory = memory};
+    struct prototype p;
+    uint32_t *last = &call.code[LUAJIT_CALL_CODE - 1];
+    if (!source_read(memory, pc - sizeof call.code, call.code, sizeof call.code) &&
+        !source_read(memory, pc - sizeof *last, last, sizeof *last))
+        return false;
+    *op = *last;
+    if (!LUAJIT_IS_CALL(*op) || !prototype_of(&code, pc - 4, &p))
+        return true;
+    memcpy(call.proto, (const char *)&p + LUAJIT_PROTO_FROM, sizeof call.proto);
+    *ret = luajit_called((void *)memory, &call, code.start - sizeof p);
+    return true;
 }
 
 /* Whether the word's object is there: a prototype, in *p, or just the call. */
 static bool read_object(const struct source *memory, const struct sample_frame *word, struct prototype *p)
 {
-    uint64_t at = LUAJIT_OBJECT(word->where), pc = LUAJIT_CALLER(at, word->file);
-    uint32_t op = 0, what = LUAJIT_WHAT(word->where);
-    if (pc && !source_read(memory, pc - 4, &op, sizeof op))
+    uint64_t at = LUAJIT_OBJECT(word->where), pc = LUAJIT_CALLER(at, word->file), called = 0;
+    uint32_t op = 0, chunk, what = LUAJIT_WHAT(word->where);
+    if (pc && !read_call(memory, pc, &op, &called))
         return false;
-    if (what == LUAJIT_LUA && !read_prototype(memory, at, p))
+    if (what == LUAJIT_LUA &&
+        (!read_prototype(memory, at, p) ||
+         !source_read(memory, p->chunk + LUAJIT_STRING_NUMBER_AT, &chunk, sizeof chunk)))
         return false;
-    uint64_t hash =
-        what == LUAJIT_LUA ? LUAJIT_HASH(p->chunk, p->lines, p->line_info, op) : LUAJIT_HASH(0, 0, 0, op);
+    uint64_t hash = what == LUAJIT_LUA ? LUAJIT_HASH(chunk, p->lines, p->n_code, op, called)
+                                       : LUAJIT_HASH(0, 0, 0, op, called);
     return LUAJIT_WHERE(at, hash, what) == word->where;
 }
 

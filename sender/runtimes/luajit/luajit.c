@@ -54,6 +54,12 @@ static bool resolve(const struct runtime_process *process, const struct sample_f
     return luajit_function_name(process->memory, frame, text, ret);
 }
 
+/* A text that is loaded anew has other addresses each time, and all else as before. */
+static uint64_t likeness(const struct sample_frame *frame)
+{
+    return 1 | LUAJIT_WITHOUT_OBJECT(frame->where) << 1 | (uint64_t)frame->extra << 32;
+}
+
 /* Goes from compiled code to the interpreter's frame below it, as the kernel side's step does, but some time
  * after the stack was as it is. */
 static bool step(const struct runtime_process *process, const struct runtime_stack *stack,
@@ -86,4 +92,5 @@ const struct runtime runtime_luajit = {.name = "luajit",
                                        .stands_for = stands_for,
                                        .has_words_alone = true,
                                        .resolve = resolve,
+                                       .likeness = likeness,
                                        .step = step};

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "bpf/cpython.h"
+#include "bpf/luajit.h"
 #include "sender/runtimes/words.h"
 
 #define CODES 300u
@@ -124,6 +125,44 @@ UNIT(what_has_no_name_is_asked_for_again)
     word_let_go(word);
     word_let_go(word);
     word_let_go(other);
+    end(w);
+}
+
+UNIT(what_is_like_another_one_has_its_name_when_it_is_gone)
+{
+    struct words *w = begin();
+    struct words_process of = self();
+    uint64_t *proto = calloc(32, 8), *chunk = calloc(8, 8);
+    unit_made(proto && chunk ? proto : NULL);
+    proto[1] = 7u << 8 | 5ull << 32; /* of five instructions */
+    proto[8] = (uint64_t)chunk;
+    chunk[1] = 9ull << 32; /* its number; "@a.lua" */
+    chunk[2] = 6ull << 32;
+    memcpy(&chunk[3], "@a.lua", 6);
+    proto[9] = 1ull << 32; /* from line 0 on */
+    uint64_t hash = LUAJIT_HASH(9, proto[9], 5, 0, 0);
+    struct sample_frame frame[3];
+    struct word *word[3];
+    for (int i = 0; i < 3; i++) {
+        uint64_t at = i == 0 ? (uint64_t)proto : 4096; /* where nothing is */
+        frame[i] = (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
+                                         .runtime = RUNTIME_LUAJIT,
+                                         .extra = i == 2 ? 8 : 7,
+                                         .where = LUAJIT_WHERE(at, hash, LUAJIT_LUA)};
+        word[i] = words_ask(w, &of, &frame[i], 1);
+        unit_made(word[i]);
+        words_settle(w);
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_nonnull(word_name(word[i]));
+        ck_assert(bytes_is(word_name(word[i])->name, "main chunk"));
+        ck_assert(bytes_is(word_name(word[i])->file, "a.lua"));
+    }
+    ck_assert_ptr_null(word_name(word[2])); /* at another line */
+    for (int i = 0; i < 3; i++)
+        word_let_go(word[i]);
+    free(proto);
+    free(chunk);
     end(w);
 }
 

@@ -455,6 +455,33 @@ UNIT(another_one_in_its_memory_has_not_its_name)
     ck_assert(!name_of(&word, name));
 }
 
+UNIT(another_caller_in_its_caller_s_memory_has_not_called_it)
+{
+    static const uint32_t code[] = {FUNCF(8), AD(MOV, 3, 1), ABC(CALL, 3, 1, 1)};
+    static const uint8_t variables[] = {'k', 'e', 'y', 0, 0, 9, 'c', 'u', 't', 0, 0, 9, 0};
+    uint64_t in_main, in_shop, pc;
+    char name[512];
+    begin();
+    frame(chunk(&in_main), 16 | LUAJIT_LINK_CP, 16);
+    uint64_t constant = get(get(in_main - 12 - 104 + 32) - 8);
+    uint64_t shop = prototype("@/srv/a.lua", 10, code, 3, NULL);
+    put(shop + 96, get(shop + 88) + 8);
+    memcpy(memory + get(shop + 96), variables, sizeof variables);
+    in_shop = shop + 104 + 12;
+    frame(function(shop), in_main, 16);
+    frame(caller(20, &pc), in_shop, 16 + 8 * 3);
+    state_at_top(STATE);
+    machine(0, STATE, pc, 0);
+    ck_assert_str_eq(told(STEP_TAKEN), "cut /srv/a.lua:24");
+    struct sample_frame cut = walk.word;
+    ck_assert_str_eq(told(STEP_TAKEN), "shop /srv/a.lua:12");
+    struct sample_frame of_constant = walk.word;
+    memory[get(shop + 96) + 8] = 'p';
+    ck_assert(!name_of(&cut, name)); /* "cup" */
+    put(constant + 12, 77);          /* a string that is not the one there was */
+    ck_assert(!name_of(&of_constant, name));
+}
+
 UNIT(a_stack_that_lies_ends)
 {
     uint64_t pc;
