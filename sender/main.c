@@ -232,6 +232,7 @@ static int run(struct program *p)
     p->namer = namer_free(p->namer);
     collector_release(&p->collector);
     p->fetch = fetch_free(p->fetch);
+    p->stored = stored_free(p->stored);
     p->pods = pods_free(p->pods);
     return status;
 }

@@ -110,6 +110,22 @@ static int settle(struct options *o, struct error *e)
     return 0;
 }
 
+/* Where names are kept on disk: where the service has its state (systemd.exec(5), "$STATE_DIRECTORY": the
+ * first of them), unless it is said. */
+static int settle_name_cache(struct options *o, char *(*getvar)(const char *), struct error *e)
+{
+    const char *state = getvar("STATE_DIRECTORY");
+    if (!o->name_cache && state && *state) {
+        struct bytes first = arena_copy(&o->arena, bytes_of(state, strcspn(state, ":")));
+        if (!first.p)
+            return error_set(e, -ENOMEM, "out of memory");
+        o->name_cache = (const char *)first.p;
+    }
+    if (o->name_cache && strcmp(o->name_cache, "none") == 0)
+        o->name_cache = NULL;
+    return 0;
+}
+
 int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(const char *), struct error *e)
 {
     struct options o = {
@@ -120,7 +136,8 @@ int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(con
         .timeout_ns = 10 * (uint64_t)NSEC_PER_SEC,
         .compression = CLIENT_COMPRESS_GZIP,
         .insecure = true,
-        .spool_bytes = 256u << 20,    /* an hour or so of a busy host */
+        .spool_bytes = 256u << 20, /* an hour or so of a busy host */
+        .name_cache_bytes = 32u << 20,
         .wait_min_ns = NSEC_PER_MSEC, /* what is shorter is most of the waits and little of the time */
         .lock_min_ns = NSEC_PER_MSEC, /* likewise */
         .wait_share = 0,              /* by their length: the cost is bounded, whatever the scheduler does */
@@ -130,6 +147,7 @@ int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(con
     r = r < 0 ? r : settings_environment(&options_section, &o, getvar, &o.arena, e);
     r = r < 0 ? r : read_arguments(&o, argc, argv, e);
     r = r < 0 ? r : settle(&o, e);
+    r = r < 0 ? r : settle_name_cache(&o, getvar, e);
     if (r < 0) {
         options_release(&o);
         return r;

@@ -53,6 +53,8 @@ struct options {
     const char *config; /* the file it was read from; NULL: none */
     const char *spool;  /* folder; NULL: requests wait in memory */
     uint64_t spool_bytes;
+    const char *name_cache; /* folder; NULL: names are not kept on disk */
+    uint64_t name_cache_bytes;
     const char *status;           /* address of the status page; NULL: none */
     const char *metrics_endpoint; /* where our own figures go; NULL: nowhere */
     struct client_tls tls;

@@ -22,14 +22,14 @@ void figures_log(struct program *p, enum log_level level)
     log_write(
         level,
         "own use: samples=%llu lost=%llu pending=%u exec_lost=%llu dropped=%llu sent=%llu rejected=%llu unsent=%llu "
-        "stretched=%llu processes=%u files=%u with_debug=%u looked_up=%llu evicted=%llu names_kb=%zu kernel_kb=%zu cpu_percent=%.3f rss_kb=%zu",
+        "stretched=%llu processes=%u files=%u with_debug=%u looked_up=%llu recalled=%llu evicted=%llu names_kb=%zu kernel_kb=%zu cpu_percent=%.3f rss_kb=%zu",
         (unsigned long long)counts.taken, lost, p->collector.pending.n, (unsigned long long)counts.exec_lost,
         (unsigned long long)dropped(p), (unsigned long long)p->delivery.counts.sent,
         (unsigned long long)p->delivery.counts.rejected, (unsigned long long)p->delivery.counts.lost,
         (unsigned long long)p->stretched, procs_count(p->collector.procs), names.files, names.debug,
-        (unsigned long long)names.looked_up, (unsigned long long)names.evicted, names.memory / 1024,
-        namer_counts(p->namer)->kernel_memory / 1024, 100 * (double)host_own_cpu() / NSEC_PER_SEC / seconds,
-        host_own_memory() / 1024);
+        (unsigned long long)names.looked_up, (unsigned long long)names.recalled,
+        (unsigned long long)names.evicted, names.memory / 1024, namer_counts(p->namer)->kernel_memory / 1024,
+        100 * (double)host_own_cpu() / NSEC_PER_SEC / seconds, host_own_memory() / 1024);
 }
 
 static struct telemetry read_telemetry(struct program *p)

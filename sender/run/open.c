@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "sender/run/privilege.h"
@@ -68,27 +69,45 @@ static int open_pods(struct program *p, struct error *e)
     return p->options.kubernetes ? pods_new(&p->pods, p->options.kubernetes, keep_needed, e) : 0;
 }
 
+/* Names of earlier starts. Without them all are looked up again, and that is all. */
+static void open_stored(struct program *p)
+{
+    const struct options *o = &p->options;
+    if (!o->name_cache)
+        return;
+    uint64_t kind = hash_bytes(BYTES_LIT(PROFGATE_VERSION), (uint64_t)o->addresses_only);
+    int r = stored_open(&p->stored, o->name_cache, kind, o->name_cache_bytes);
+    if (r == STORED_REFUSED)
+        log_warn(
+            "names are not kept on disk: others may write in %s, or its folder \"names\" is not ours alone",
+            o->name_cache);
+    else if (r == STORED_TAKEN)
+        log_info("names are not kept on disk: another process keeps its own in %s", o->name_cache);
+    else if (r < 0)
+        log_warn("names are not kept on disk: %s: %s", o->name_cache, strerror(-r));
+}
+
 /* Where names come from. A library that is missing is no reason not to profile. */
 static int open_names(struct program *p)
 {
     struct error e = {0};
     if (!p->options.addresses_only && fetch_new(&p->fetch, keep_needed, &e) < 0)
         log_warn("%s", e.text);
+    open_stored(p);
     int r = words_new(&p->words, &(struct words_options){on_runtime, p, "/proc", keep_needed});
     if (r < 0)
         return r;
-    return namer_new(
-        &p->namer,
-        &(struct namer_options){.loop = p->loop,
-                                .procs = p->collector.procs,
-                                .kallsyms = "/proc/kallsyms",
-                                .vdso = p->collector.vdso,
-                                .words = p->words,
-                                .binaries = {.addresses_only = p->options.addresses_only, .fetch = p->fetch},
-                                .print = p->options.print ? stdout : NULL,
-                                .request = windows_request,
-                                .done = windows_named,
-                                .user = p});
+    return namer_new(&p->namer,
+                     &(struct namer_options){.loop = p->loop,
+                                             .procs = p->collector.procs,
+                                             .kallsyms = "/proc/kallsyms",
+                                             .vdso = p->collector.vdso,
+                                             .words = p->words,
+                                             .binaries = {p->options.addresses_only, p->fetch, p->stored},
+                                             .print = p->options.print ? stdout : NULL,
+                                             .request = windows_request,
+                                             .done = windows_named,
+                                             .user = p});
 }
 
 static void raise_open_files(void)

@@ -19,6 +19,7 @@
 #include "sender/run/surroundings.h"
 #include "sender/options/options.h"
 #include "sender/report/status.h"
+#include "sender/symbolize/cache/stored.h"
 #include "sender/symbolize/fetch.h"
 #include "sender/run/unwinder.h"
 
@@ -31,7 +32,8 @@ struct program {
     struct unwinder *unwinder;
     struct known *known;
     struct collector collector;
-    struct fetch *fetch; /* NULL: nobody is asked for debug files */
+    struct fetch *fetch;   /* NULL: nobody is asked for debug files */
+    struct stored *stored; /* NULL: names are not kept on disk */
     struct words *words;
     struct pods *pods; /* NULL: nobody is asked for names of pods */
     struct namer *namer;

@@ -9,12 +9,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/foreign/answering.h"
 #include "sender/foreign/open.h"
+#include "sender/symbolize/cache/stored.h"
 #include "sender/symbolize/elf/debugfile.h"
 #include "sender/symbolize/fetch.h"
 #include "sender/symbolize/resolve.h"
+
+/* When names are written for the first time, and how long it takes between two times at most: between, twice
+ * as long as the time before. */
+#define STORE_FIRST_NS (60 * (uint64_t)NSEC_PER_SEC)
+#define STORE_LAST_NS  (3600 * (uint64_t)NSEC_PER_SEC)
+
+/* statx(2), since Linux 6.8: the number of a mount, which no other one gets until the next boot. */
+#ifndef STATX_MNT_ID_UNIQUE
+#define STATX_MNT_ID_UNIQUE 0x4000u
+#endif
 
 /* What is known of a file's separate debug file. */
 enum debug_state {
@@ -49,7 +62,10 @@ struct binaries {
     struct kept kept;
     struct binaries_options options;
     int64_t work;
-    uint64_t looked_up, dropped;
+    uint64_t looked_up, dropped, recalled;
+    bool has_new; /* to be written */
+    uint64_t store_at, store_after;
+    uint8_t boot[16]; /* which boot this is; zeros: not known */
 };
 
 struct binaries *binaries_new(void)
@@ -62,7 +78,20 @@ struct binaries *binaries_new(void)
 
 void binaries_configure(struct binaries *b, const struct binaries_options *options)
 {
+    char text[37] = "";
     b->options = *options;
+    b->store_after = STORE_FIRST_NS;
+    b->store_at = clock_monotonic() + b->store_after;
+    autoclose int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+        return;
+    for (uint32_t i = 0, n = 0; text[i] && n < 2 * sizeof b->boot; i++) {
+        int digit = bytes_hex_value((uint8_t)text[i]);
+        if (digit >= 0) {
+            b->boot[n / 2] = (uint8_t)(b->boot[n / 2] << 4 | digit);
+            n++;
+        }
+    }
 }
 
 static void entry_close(struct binaries *b, struct entry *e)
@@ -114,12 +143,43 @@ struct names_key {
     struct binary_key file;
     uint64_t size;
     int64_t changed[2];
+    uint64_t mount; /* of a file on no block device … */
+    uint8_t boot[16];
 };
 _Static_assert(sizeof(struct names_key) <= NAMES_KEY_MAX, "it is kept whole");
 
-static struct names_key names_key(const struct entry *e)
+/* Whether the key means the same at the next start. On no block device a file system's number is free again
+ * when that is unmounted, and the next to have it may be a user's own, who says of his files whatever he
+ * likes: there the mount is a part of the key, too. */
+static bool names_key(const struct binaries *b, const struct entry *e, struct names_key *ret)
 {
-    return (struct names_key){e->binary.key, e->source.size, {e->changed.tv_sec, e->changed.tv_nsec}};
+    static const uint8_t unknown[sizeof b->boot];
+    struct statx x = {0};
+    *ret = (struct names_key){
+        .file = e->binary.key, .size = e->source.size, .changed = {e->changed.tv_sec, e->changed.tv_nsec}};
+    if (!b->options.stored || e->fd < 0 || statx(e->fd, "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &x) < 0)
+        return false;
+    if (x.stx_dev_major != 0)
+        return true;
+    if (!(x.stx_mask & STATX_MNT_ID_UNIQUE) || memcmp(b->boot, unknown, sizeof unknown) == 0)
+        return false;
+    ret->mount = x.stx_mnt_id;
+    memcpy(ret->boot, b->boot, sizeof ret->boot);
+    return true;
+}
+
+/* The names of a file: those there are, or were at the end of an earlier start. */
+static struct names_set *open_names(struct binaries *b, const struct entry *e)
+{
+    struct names_key key;
+    bool may_stay = names_key(b, e, &key);
+    struct names_set *set = names_open(&b->names, bytes_of(&key, sizeof key));
+    if (!set || !may_stay || set->may_stay || set->ranges.all.n)
+        return set;
+    set->may_stay = true;
+    if (foreign_answers(stored_folder(b->options.stored)))
+        b->recalled += stored_load(b->options.stored, &b->names, set);
+    return set;
 }
 
 /* Reads the headers, in place of what is known. */
@@ -137,8 +197,7 @@ static void entry_read(struct binaries *b, struct entry *e)
     e->has_names = elf->go_lines.size || (has_native && !b->options.addresses_only);
     e->debug = DEBUG_UNKNOWN;
     names_close(e->names);
-    struct names_key key = names_key(e);
-    e->names = e->has_names ? names_open(&b->names, bytes_of(&key, sizeof key)) : NULL;
+    e->names = e->has_names ? open_names(b, e) : NULL;
 }
 
 static uint32_t add(struct binaries *b, const struct binary_key *key, const char *name, struct entry *fresh)
@@ -230,7 +289,7 @@ bool binaries_want(struct binaries *b, uint32_t number, uint64_t address, uint64
         return false;
     e->names->used = b->names.window;
     const struct range *known = ranges_find(&e->names->ranges, address);
-    if (known && (!(known->flags & RANGE_ROUGH) || b->work <= 0))
+    if (known && !e->names->is_unchecked && (!(known->flags & RANGE_ROUGH) || b->work <= 0))
         return false;
     if (e->fd < 0 && !e->is_memory)
         return b->n_open < BINARIES_OPEN_MAX;
@@ -325,6 +384,26 @@ static int open_debug(struct binaries *b, struct entry *e, bool *is_rough)
     return fd;
 }
 
+/* Which file it is that names come from, as of its last change; 0: none. */
+static uint64_t identity_of(int fd)
+{
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return 0;
+    const uint64_t words[] = {st.st_dev, st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_ctim.tv_sec,
+                              (uint64_t)st.st_ctim.tv_nsec};
+    return hash_bytes(bytes_of(words, sizeof words), 0) | 1;
+}
+
+/* Names that were read from disk are good as long as the debug file is the same, or is still missing. */
+static void check_debug(struct names_set *set, uint64_t debug)
+{
+    if (set->is_unchecked && set->debug != debug)
+        ranges_release(&set->ranges);
+    set->debug = debug;
+    set->is_unchecked = false;
+}
+
 /* A debug file that has been fetched makes the names found without it worthless. */
 static void look_for_fetched(struct binaries *b, struct entry *e)
 {
@@ -333,8 +412,12 @@ static void look_for_fetched(struct binaries *b, struct entry *e)
     if (r == FETCH_LATER)
         return;
     if (r == 0) {
+        uint64_t debug = identity_of(fd);
         close(fd);
-        ranges_release(&e->names->ranges);
+        if (e->names->debug != debug)
+            ranges_release(&e->names->ranges);
+        e->names->debug = debug;
+        e->names->is_unchecked = false;
     }
     e->debug = r == 0 ? DEBUG_FETCHED : DEBUG_NONE;
 }
@@ -380,25 +463,33 @@ static int open_alt(const struct entry *e, int fd, const struct source *s, const
     return debugfile_open_alt(root, fd, s, elf);
 }
 
+/* Sorts what is wanted, takes out what is there twice or known already, and the rough names of the rest. How
+ * many are left. */
+static uint32_t still_wanted(struct entry *e)
+{
+    struct ranges *ranges = &e->names->ranges;
+    struct resolve_want *want = e->want.p;
+    uint32_t n = 0;
+    qsort(want, e->want.n, sizeof *want, by_address);
+    for (uint32_t i = 0; i < e->want.n; i++) {
+        const struct range *known = ranges_find(ranges, want[i].address);
+        if (n > 0 && want[i].address == want[n - 1].address) {
+            want[n - 1].hits += want[i].hits;
+        } else if (!known || (known->flags & RANGE_ROUGH)) {
+            ranges_drop_rough(ranges, want[i].address);
+            want[n++] = want[i];
+        }
+    }
+    ranges_settle(ranges);
+    return n;
+}
+
 /* Looks up what is wanted of a file, which may take about `share` of the work there is. */
 static void resolve(struct binaries *b, struct entry *e, int64_t share)
 {
     const struct elf *elf = &e->binary.elf;
     struct ranges *ranges = &e->names->ranges;
     cleanup(beside_close) struct beside debug = {.fd = -1}, alt = {.fd = -1};
-    struct resolve_want *want = e->want.p;
-    qsort(want, e->want.n, sizeof *want, by_address);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < e->want.n; i++) {
-        if (n > 0 && want[i].address == want[n - 1].address) {
-            want[n - 1].hits += want[i].hits;
-            continue;
-        }
-        ranges_drop_rough(ranges, want[i].address);
-        want[n++] = want[i];
-    }
-    ranges_settle(ranges);
-    b->looked_up += n;
     struct resolve r = {.source = &e->source,
                         .elf = elf,
                         .places = &b->names.places,
@@ -406,13 +497,17 @@ static void resolve(struct binaries *b, struct entry *e, int64_t share)
                         .kept = &b->kept,
                         .go_only = b->options.addresses_only};
     int fd = r.go_only ? -1 : open_debug(b, e, &r.is_rough);
+    if (!r.is_rough && e->debug != DEBUG_FETCHING)
+        check_debug(e->names, identity_of(fd));
+    uint32_t n = still_wanted(e);
+    b->looked_up += n;
     r.work = share;
     if (beside_read(&debug, fd, e->source.allowance)) {
         r.debug_source = &debug.source;
         r.debug_elf = &debug.elf;
     }
     bool is_own = elf->debug[ELF_DEBUG_INFO].size;
-    if (!r.go_only && r.work > 0 && (is_own || r.debug_elf) &&
+    if (n > 0 && !r.go_only && r.work > 0 && (is_own || r.debug_elf) &&
         beside_read(&alt,
                     open_alt(e, is_own ? e->fd : fd, is_own ? r.source : r.debug_source,
                              is_own ? elf : r.debug_elf),
@@ -421,7 +516,12 @@ static void resolve(struct binaries *b, struct entry *e, int64_t share)
         r.alt_elf = &alt.elf;
     }
     uint32_t n_ranges = ranges->all.n;
-    resolve_addresses(&r, want, n);
+    if (n > 0) {
+        e->names->is_new = b->has_new = true;
+        if (e->debug == DEBUG_FETCHING)
+            e->names->debug = 0; /* to be looked up again when it comes */
+        resolve_addresses(&r, e->want.p, n);
+    }
     if (allowance_is_spent(e->source.allowance)) {
         ranges->all.n =
             n_ranges; /* not all was read: what was found may be another's. It is asked for again */
@@ -522,6 +622,23 @@ void binaries_sweep(struct binaries *b)
             forget(b, i);
     }
     names_sweep(&b->names, BINARIES_MEMORY_MAX);
+    uint64_t now = clock_monotonic();
+    if (!b->options.stored || now < b->store_at)
+        return;
+    (void)binaries_store(b); /* what could not be written is written next time */
+    b->store_after = min_of(2 * b->store_after, STORE_LAST_NS);
+    b->store_at = now + b->store_after;
+}
+
+int binaries_store(struct binaries *b)
+{
+    if (!b->options.stored || !b->has_new)
+        return 0;
+    if (!foreign_answers(stored_folder(b->options.stored)))
+        return -ETIMEDOUT;
+    int r = stored_save(b->options.stored, &b->names);
+    b->has_new = r < 0;
+    return r;
 }
 
 struct binaries_counts binaries_counts(const struct binaries *b)
@@ -530,6 +647,7 @@ struct binaries_counts binaries_counts(const struct binaries *b)
                                      .looked_up = b->looked_up,
                                      .dropped = b->dropped,
                                      .evicted = b->names.evicted,
+                                     .recalled = b->recalled,
                                      .memory = names_memory(&b->names) + kept_memory(&b->kept)};
     for (uint32_t i = 0; i < BINARIES_MAX; i++) {
         const struct entry *e = b->entry[i];

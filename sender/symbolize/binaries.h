@@ -70,10 +70,12 @@ struct binary_line {
 };
 
 struct fetch;
+struct stored;
 
 struct binaries_options {
-    bool addresses_only; /* native code is left to the receiver to name; Go and the kernel are named */
-    struct fetch *fetch; /* where debug files can be had from; stays the caller's; may be NULL */
+    bool addresses_only;   /* native code is left to the receiver to name; Go and the kernel are named */
+    struct fetch *fetch;   /* where debug files can be had from; stays the caller's; may be NULL */
+    struct stored *stored; /* names of earlier starts, and for later ones; likewise */
 };
 
 struct binaries *binaries_new(void);
@@ -125,11 +127,16 @@ struct binary_line binaries_line(const struct binaries *b, const struct binary_n
 /* Ends a window: forgets files long unused, and names not used for longest when all take too much. */
 void binaries_sweep(struct binaries *b);
 
+/* Writes what was found since it was written last (stored.h). 0; -ETIMEDOUT: the disk does not answer; or
+ * -errno. */
+int binaries_store(struct binaries *b);
+
 struct binaries_counts {
     uint32_t files;
     uint64_t looked_up; /* addresses, since the start */
     uint64_t dropped;   /* addresses or files left out because of a limit */
     uint64_t evicted;   /* files whose names had to leave */
+    uint64_t recalled;  /* files whose names were found on disk */
     uint32_t debug;     /* files with debug information of their own, or found for them */
     size_t memory;      /* of names and ranges, and of what is kept of debug information */
 };

@@ -326,6 +326,16 @@ static void add_symbols(struct batch *b, bool is_rough)
     }
 }
 
+/* What linkers make, and what they take from the C library's crt1.o: no unit has it, and to look for it in
+ * each is to unpack all of a packed file's for a stub. */
+static bool is_glue(const struct elf *elf, const struct symtab_answer *a)
+{
+    bool is_glue = elf->entry && elf->entry >= a->start && elf->entry < a->end;
+    for (size_t i = 0; i < ARRAY_LEN(elf->plt); i++)
+        is_glue |= a->address - elf->plt[i].address < elf->plt[i].size;
+    return is_glue;
+}
+
 static void resolve_batch(struct batch *b, const struct resolve_want *want)
 {
     autofree struct symtab_answer *answer = malloc(b->n * sizeof *answer);
@@ -351,7 +361,8 @@ static void resolve_batch(struct batch *b, const struct resolve_want *want)
         query[i] = (struct dwarf_query){.address = want[i].address,
                                         .start = answer[i].start,
                                         .end = answer[i].end,
-                                        .weight = want[i].hits};
+                                        .weight = want[i].hits,
+                                        .is_glue = is_glue(b->r->elf, &answer[i])};
     int r = search_dwarf(b);
     add_symbols(b, r == DWARF_LEFT || b->is_rough);
 }

@@ -98,6 +98,7 @@ static void empty_older_half(struct names *n)
         gone += n->set[i]->ranges.all.n;
         n->evicted += n->set[i]->ranges.all.n > 0;
         ranges_release(&n->set[i]->ranges);
+        n->set[i]->may_stay = false; /* what is on disk has more than it will find again */
     }
 }
 

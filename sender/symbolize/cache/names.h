@@ -19,6 +19,10 @@ struct names_set {
     uint32_t key_n, users;
     uint64_t used; /* the window it was used in last */
     struct ranges ranges;
+    uint64_t debug;    /* the separate debug file they are from, as who opened it has it; 0: none */
+    bool may_stay;     /* its key means the same at the next start (stored.h) */
+    bool is_new;       /* something was found since it was written */
+    bool is_unchecked; /* it was read: whether there is another debug file now is not known yet */
 };
 
 struct names {

@@ -27,6 +27,7 @@ struct dwarf_query {
     uint64_t address;    /* asked for */
     uint64_t start, end; /* what to answer at most: a range it is in. Narrowed to the function's. */
     uint64_t weight;     /* what is wanted most is looked up first, as long as there is work allowed */
+    bool is_glue;        /* no compiler made it: units are not asked one by one whether it is theirs */
     uint64_t unit;       /* private: where its unit is; UINT64_MAX: in none */
     uint32_t function;   /* private */
     bool is_answered;    /* pieces were given; or another query's pieces cover it */

@@ -88,13 +88,14 @@ static void by_units(struct dwarf_file *f, struct search *s)
     }
 }
 
-/* What the map says. How many queries that leaves without a unit. */
+/* What the map says. How many queries that leaves without a unit, which may be in one. Only where
+ * there is no table are units asked for the linker's own code, too. */
 static uint32_t look_up(const struct dwarf_map *m, struct dwarf_query *q, uint32_t n)
 {
     uint32_t left = 0;
     for (uint32_t i = 0; i < n; i++) {
         q[i].unit = dwarf_map_unit(m, q[i].address);
-        left += q[i].unit == DWARF_NO_UNIT;
+        left += q[i].unit == DWARF_NO_UNIT && !(q[i].is_glue && m->n > 0);
     }
     return left;
 }

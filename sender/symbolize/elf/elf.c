@@ -111,6 +111,9 @@ static const struct {
     bool may_be_packed;
 } named[] = {
     {".text", offsetof(struct elf, text), false},
+    {".plt", offsetof(struct elf, plt[0]), false},
+    {".plt.got", offsetof(struct elf, plt[1]), false},
+    {".plt.sec", offsetof(struct elf, plt[2]), false},
     {".gopclntab", offsetof(struct elf, go_lines), false},
     {".data.rel.ro.gopclntab", offsetof(struct elf, go_lines), false},
     {".go.module", offsetof(struct elf, go_module), false},

@@ -230,3 +230,23 @@ UNIT(where_pods_are_asked_for)
     ck_assert_int_eq(READ(&o, &e, "--kubernetes", "https://127.0.0.1:10250"), -EINVAL);
     ck_assert_int_eq(READ(&o, &e, "--kubernetes", "ftp://x"), -EINVAL);
 }
+
+UNIT(names_are_kept_where_the_service_has_its_state_unless_it_is_said)
+{
+    struct options o;
+    struct error e;
+    environment[0][0] = "STATE_DIRECTORY", environment[0][1] = "/var/lib/one:/var/lib/two";
+    ck_assert_int_eq(READ(&o, &e), 0);
+    ck_assert_str_eq(o.name_cache, "/var/lib/one");
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--name-cache", "/cache"), 0);
+    ck_assert_str_eq(o.name_cache, "/cache");
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--name-cache", "none"), 0);
+    ck_assert_ptr_null(o.name_cache);
+    options_release(&o);
+    environment[0][1] = "";
+    ck_assert_int_eq(READ(&o, &e), 0);
+    ck_assert_ptr_null(o.name_cache);
+    options_release(&o);
+}

@@ -10,6 +10,7 @@
 
 #include "sender/symbolize/binaries.h"
 #include "sender/symbolize/cache/ranges.h"
+#include "sender/symbolize/cache/stored.h"
 #include "tests/unit/sender/symbolize/built.h"
 
 __attribute__((noinline)) static int function_one(int x)
@@ -55,6 +56,56 @@ UNIT(a_name_is_found_once_and_kept_without_the_file)
     ck_assert(is_called(b, number, at, "function_one"));
     binaries_free(b);
     ck_assert_int_eq(function_one(1), 2);
+}
+
+/* The names of a function of a program, in a start of its own. How many addresses had to be looked up. */
+static uint64_t start(const struct built *built, const char *want)
+{
+    struct stored *stored = NULL;
+    struct stat st;
+    char path[UNIT_PATH_MAX + 16];
+    ck_assert_int_eq(stored_open(&stored, built->folder, 1, 1u << 20), 0);
+    unit_made(stored);
+    struct binaries *b = unit_made(binaries_new());
+    binaries_configure(b, &(struct binaries_options){.stored = stored});
+    snprintf(path, sizeof path, "%s/program", built->folder);
+    int fd = built_open(built, "program");
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    uint32_t number =
+        binaries_add(b, &(struct binary_key){.inode = st.st_ino, .major = 1}, "program", fd, NULL);
+    ck_assert_uint_ne(number, 0);
+    uint64_t at = binaries_get(b, number)->elf.entry;
+    binaries_met(b, number, 0, path);
+    ck_assert(
+        !binaries_want(b, number, at, 1)); /* its debug file is looked for anew: the file has to be open */
+    binaries_resolve(b);
+    ck_assert(is_called(b, number, at, want));
+    ck_assert(!binaries_want(b, number, at, 1)); /* and not again */
+    ck_assert_int_eq(binaries_store(b), 0);
+    uint64_t looked_up = binaries_counts(b).looked_up;
+    ck_assert_uint_eq(binaries_counts(b).recalled, looked_up == 0);
+    binaries_free(b);
+    stored_free(stored);
+    return looked_up;
+}
+
+UNIT(names_of_an_earlier_start_are_not_looked_up_again)
+{
+    struct built built = built_new();
+    built_need("gcc");
+    built_text(&built, "program.c",
+               "int first(int x) { return x * 7; }\nint main(void) { return first(1); }\n");
+    ck_assert_int_eq(built_run(&built, "gcc -O0 -Wl,-e,first -Wl,--build-id=none program.c -o program"), 0);
+    ck_assert_uint_eq(start(&built, "first"), 1);
+    ck_assert_uint_eq(start(&built, "first"), 0);
+    /* As large, as old, in its place, by who may set times: another file all the same. */
+    ck_assert_int_eq(built_run(&built, "sed s/first/other/g program.c > other.c && gcc -O0 -Wl,-e,other "
+                                       "-Wl,--build-id=none other.c -o other && touch -r program other && "
+                                       "cat other > program && touch -r other program"),
+                     0);
+    ck_assert_uint_eq(start(&built, "other"), 1);
+    ck_assert_uint_eq(start(&built, "other"), 0);
+    built_free(&built);
 }
 
 /* Two programs say that they are the same build, and one of them lies. */

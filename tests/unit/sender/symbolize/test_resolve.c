@@ -232,6 +232,44 @@ UNIT(lines_of_what_was_sampled_most_come_first)
     built_free(&b);
 }
 
+/* Code that no compiler made is in no unit, and none is read for it; compilers' code is found as ever, also
+ * by units that the table leaves out. */
+UNIT(for_the_start_and_for_stubs_no_unit_is_read)
+{
+    struct looked_up l;
+    struct built b = built_new();
+    built_text(&b, "main.c",
+               "int left_out(int);\nint puts(const char *);\n"
+               "int main(int n, char **v) { puts(*v); return left_out(n); }\n");
+    built_text(&b, "left_out.c", "int left_out(int x) { return x * 7; }\n");
+    ck_assert_int_eq(
+        built_run(&b, "gcc -g -O1 -c main.c && gcc -g -O1 -c left_out.c && objcopy "
+                      "--remove-section=.debug_aranges --remove-section=.rela.debug_aranges left_out.o && "
+                      "gcc -Wl,-z,lazy main.o left_out.o -o program && "
+                      "nm program | sed -n 's/ T left_out//p' > address"),
+        0);
+    begin(&l, &b, "program");
+    const struct elf_section *plt = l.elf.plt[2].size ? &l.elf.plt[2] : &l.elf.plt[0];
+    uint64_t info = l.elf.debug[ELF_DEBUG_INFO].size;
+    ck_assert(plt->size > 0 && l.elf.entry != 0);
+    uint64_t address[2] = {min_of(plt->address, l.elf.entry), max_of(plt->address, l.elf.entry)};
+    look_up(&l, address, 2);
+    ranges_settle(&l.ranges);
+    ck_assert_str_eq(unit_made(text_at(&l, l.elf.entry)), "_start");
+    ck_assert_int_lt((1 << 30) - l.r.work, (int64_t)l.elf.debug[ELF_DEBUG_ARANGES].size + 64);
+    ck_assert_uint_gt(info, 64);
+    char line[64], path[UNIT_PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/address", b.folder);
+    FILE *f = unit_made(fopen(path, "r"));
+    uint64_t left_out = strtoull(unit_made(fgets(line, sizeof line, f)), NULL, 16);
+    fclose(f);
+    look_up(&l, &left_out, 1);
+    ranges_settle(&l.ranges);
+    ck_assert_str_eq(unit_made(text_at(&l, left_out)), "left_out left_out.c:1");
+    end(&l);
+    built_free(&b);
+}
+
 /* Split units (-gsplit-dwarf) are not read: what is left in the program is its symbols, and the lines. */
 UNIT(with_split_units_names_are_those_of_symbols)
 {
