@@ -231,7 +231,8 @@ struct bpf_iter__task_vma {
 } BY_NAME;
 
 /* include/linux/sched.h: the same since 2.6.30. */
-#define PF_KTHREAD 0x00200000u
+#define PF_FORKNOEXEC 0x00000040u
+#define PF_KTHREAD    0x00200000u
 
 /* include/linux/mm.h: the same value since 2.6. */
 #define VM_EXEC 0x4u

@@ -18,6 +18,7 @@ const volatile __u64 ring_size = 0; /* bytes in the ring buffer; set before load
 __u64 n_samples = 0;      /* taken, the lost ones included */
 __u64 n_lost = 0;         /* samples: no room in the ring buffer */
 __u64 n_unended = 0;      /* lost: waits whose end the kernel did not tell */
+__u64 n_exec_lost = 0;    /* notices of execve, likewise */
 __u64 n_notices_lost = 0; /* of fork and exit, likewise */
 __u64 n_busy = 0;         /* lost: the program was interrupted by itself (preemption in a probe; an NMI) */
 
@@ -61,14 +62,59 @@ static __always_inline void release(struct scratch *s)
     give_back(&s->busy);
 }
 
-/* Processes user space was already woken for: the first sample of each is read at once, while /proc still
- * knows it. */
+/* Processes that user space was told of, and those of them that it was woken for: the first sample of each is
+ * read at once, while /proc still knows it. */
+struct known_process {
+    __u64 start;
+    __u64 is_sampled;
+};
+
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 4096);
     __type(key, __u32);
-    __type(value, __u64);
+    __type(value, struct known_process);
 } seen SEC(".maps");
+
+static __always_inline struct known_process *find_known(__u32 pid, __u64 start)
+{
+    struct known_process *known = bpf_map_lookup_elem(&seen, &pid);
+    return known && known->start == start ? known : 0;
+}
+
+/* Programs that processes have begun: most end before they are sampled, and user space need not hear of them.
+ * By the low bits of the pid, until another process needs the place. */
+#define PROGRAMS     2048u
+#define PROGRAM_PATH 104
+
+struct program {
+    __u32 pid; /* 0: none */
+    __u32 is_told;
+    __u64 start;
+    char path[PROGRAM_PATH];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, PROGRAMS);
+    __type(key, __u32);
+    __type(value, struct program);
+} programs SEC(".maps");
+
+/* Where notices are put together. */
+struct exec_scratch {
+    struct sample_exec exec;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SLOTS + 1); /* one a slot, and one of execs */
+    __type(key, __u32);
+    __type(value, struct exec_scratch);
+} exec_scratches SEC(".maps");
+
+/* When the first process was told of: user space looked at all that were there before. 0: none was yet. */
+__u64 told_from = 0;
 
 static __always_inline void fill_head(struct sample_head *h, struct task_struct *task, __u32 kind)
 {
@@ -94,12 +140,114 @@ static __always_inline void fill_head(struct sample_head *h, struct task_struct 
     bpf_probe_read_kernel(h->comm, sizeof h->comm, task->comm); /* whose code is needed for the stack, too */
 }
 
-static __always_inline int is_new(__u32 pid, __u64 start)
+/* Sends the program in e->exec.path, of n bytes with its NUL, that a process has begun. */
+static __always_inline void send_exec(struct exec_scratch *e, __u64 n, __u64 flags)
 {
-    __u64 *known = bpf_map_lookup_elem(&seen, &pid);
-    if (known && *known == start)
+    e->exec.head.kind = SAMPLE_EXEC;
+    barrier_var(n);
+    if (n > SAMPLE_PATH_MAX)
+        return;
+    if (bpf_ringbuf_output(&ring, e, sizeof e->exec.head + n, flags))
+        __sync_fetch_and_add(&n_exec_lost, 1);
+}
+
+static __always_inline struct program *find_program(__u32 pid, __u64 start)
+{
+    __u32 at = pid % PROGRAMS;
+    struct program *program = bpf_map_lookup_elem(&programs, &at);
+    return program && program->pid == pid && program->start == start ? program : 0;
+}
+
+/* Tells which program a process has begun, if that is known and was not told. 0: it is not known. */
+static __always_inline int tell_begun(struct exec_scratch *e, __u32 pid, __u64 start)
+{
+    struct program *program = find_program(pid, start);
+    if (!program || program->is_told)
+        return program != 0;
+    long n = bpf_probe_read_kernel_str(e->exec.path, sizeof program->path, program->path);
+    if (n <= 0 || *(volatile __u32 *)&program->pid != pid)
         return 0;
-    bpf_map_update_elem(&seen, &pid, &start, BPF_ANY);
+    program->is_told = 1;
+    if (!find_known(pid, start)) {
+        struct known_process known = {.start = start};
+        bpf_map_update_elem(&seen, &pid, &known, BPF_ANY);
+    }
+    e->exec.head.pid = e->exec.head.tid = pid;
+    e->exec.head.start = start;
+    send_exec(e, n, BPF_RB_NO_WAKEUP);
+    return 1;
+}
+
+/* Whether a process still is the child of the one that forked it, and not of who has taken over orphans: both
+ * run the same program, or at least go by the same name. */
+static __always_inline int is_child_of(struct task_struct *child, struct task_struct *parent)
+{
+    struct mm_struct *own = FIELD(child, mm), *other = FIELD(parent, mm);
+    if (own && other && FIELD(own, exe_file) == FIELD(other, exe_file))
+        return 1;
+    __u64 name[2] = {0}, others[2] = {0};
+    bpf_probe_read_kernel(name, sizeof name, child->comm);
+    bpf_probe_read_kernel(others, sizeof others, parent->comm);
+    return name[0] == others[0] && name[1] == others[1];
+}
+
+/* Generations without an execve that are gone through for one that user space may know. */
+#define GENERATIONS 4
+
+/* Tells of the current process what user space needs to know of it before its first sample, as it may have
+ * ended by then: the program it has begun; or whose child it is, whose program it is until it begins one. */
+__attribute__((noinline)) int tell_process(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    struct exec_scratch *e = bpf_map_lookup_elem(&exec_scratches, &slot);
+    if (!s || !e)
+        return 0;
+    if (!told_from)
+        told_from = bpf_ktime_get_boot_ns();
+    e->exec.head = s->head;
+    struct task_struct *child = FIELD(current_task(), group_leader);
+    if (tell_begun(e, s->head.pid, s->head.start) || !(FIELD(child, flags) & PF_FORKNOEXEC))
+        return 0;
+    struct task_struct *of = child;
+    __u32 pid = 0;
+    __u64 start = 0;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < GENERATIONS; i++) {
+        struct task_struct *parent = FIELD(of, real_parent);
+        parent = FIELD(parent, group_leader);
+        if (!is_child_of(of, parent))
+            return 0;
+        pid = FIELD(parent, tgid);
+        start = FIELD(parent, start_boottime);
+        if (!(FIELD(parent, flags) & PF_FORKNOEXEC) || start < told_from || find_known(pid, start))
+            break;
+        of = parent;
+    }
+    (void)tell_begun(e, pid, start);
+    e->exec.head.kind = SAMPLE_FORK;
+    e->exec.head.pid = e->exec.head.tid = s->head.pid;
+    e->exec.head.start = s->head.start;
+    e->exec.head.value = pid;
+    e->exec.head.ticket = start;
+    if (bpf_ringbuf_output(&ring, e, sizeof e->exec.head, BPF_RB_NO_WAKEUP))
+        __sync_fetch_and_add(&n_notices_lost, 1);
+    return 0;
+}
+
+/* Whether user space has to be woken for the current process, which is told of first. */
+static __always_inline int is_new(const struct scratch *s, __u32 slot)
+{
+    __u32 pid = s->head.pid;
+    struct known_process *known = find_known(pid, s->head.start);
+    if (known && known->is_sampled)
+        return 0;
+    if (known) {
+        known->is_sampled = 1;
+        return 1;
+    }
+    struct known_process fresh = {.start = s->head.start, .is_sampled = 1};
+    bpf_map_update_elem(&seen, &pid, &fresh, BPF_ANY);
+    tell_process(slot);
     return 1;
 }
 
@@ -128,10 +276,10 @@ static __always_inline int has_new_words(const struct scratch *s)
 
 /* No wake-up a sample: user space comes by itself a few times a second. It is called early only for a process
  * it has never seen, for words likewise, and when half of the ring is full. */
-static __always_inline __u64 wakeup(const struct scratch *s)
+static __always_inline __u64 wakeup(const struct scratch *s, int is_first)
 {
     const struct sample_head *h = &s->head;
-    if (!h->is_kernel_thread && !s->walk.is_remembered && is_new(h->pid, h->start))
+    if (is_first)
         return BPF_RB_FORCE_WAKEUP;
     if (UNLIKELY(!h->is_kernel_thread && s->walk.runtime.told) && has_new_words(s))
         return BPF_RB_FORCE_WAKEUP;
@@ -389,6 +537,7 @@ static __always_inline int send_stack(void *ctx, const __u64 *regs, struct scrat
         user_stack(ctx, regs, s, slot, task);
         read_context(s, task);
     }
+    int is_first = !s->head.is_kernel_thread && !s->walk.is_remembered && is_new(s, slot);
     if (UNLIKELY(s->head.user_end == UNWIND_END_MISSING)) {
         if (send_rest(slot)) {
             if (s->walk.wants_runtime) /* what it wants of tables is loaded as it is walked on */
@@ -399,8 +548,8 @@ static __always_inline int send_stack(void *ctx, const __u64 *regs, struct scrat
     }
     __u64 size = SAMPLE_BODY_BYTES(&s->head);
     barrier_var(size);
-    int is_lost =
-        size > sizeof s->body || bpf_ringbuf_output(&ring, &s->head, sizeof s->head + size, wakeup(s));
+    int is_lost = size > sizeof s->body ||
+                  bpf_ringbuf_output(&ring, &s->head, sizeof s->head + size, wakeup(s, is_first));
     if (is_lost)
         __sync_fetch_and_add(&n_lost, 1);
     send_want(s, slot);

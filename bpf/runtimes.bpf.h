@@ -100,7 +100,8 @@ static __always_inline struct hotspot_known *hotspot_entry(__u64 ip)
     __attribute__((unused)) const struct beam_place *p = (const struct beam_place *)s->walk.runtime.place.word
 #include "bpf/beam_step.h"
 
-/* Filled by user space, by RUNTIME_PLACE_KEY. */
+/* Filled by user space, by RUNTIME_PLACE_KEY. Who has any has one of RUNTIME_NATIVE as well, which says just
+ * that: for all others one look is enough when they begin, become another program and end. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 4096); /* made as they are needed */
@@ -544,7 +545,9 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
 /* A child has its parent's memory, so what is known of that: most children end with few samples. */
 static __always_inline void inherit_places(__u32 parent, __u32 pid, __u64 start)
 {
-    if (!n_runtime_places)
+    __u64 has = RUNTIME_PLACE_KEY(parent, RUNTIME_NATIVE), has_own = RUNTIME_PLACE_KEY(pid, RUNTIME_NATIVE);
+    const struct runtime_place *any = n_runtime_places ? bpf_map_lookup_elem(&runtime_places, &has) : 0;
+    if (!any || bpf_map_update_elem(&runtime_places, &has_own, any, BPF_ANY))
         return;
 #pragma clang loop unroll(full)
     for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
@@ -561,10 +564,11 @@ static __always_inline void inherit_places(__u32 parent, __u32 pid, __u64 start)
 /* Forgets a process that has ended or begun another program. */
 static __always_inline void forget_places(__u32 pid)
 {
-    if (!n_runtime_places)
+    __u64 has = RUNTIME_PLACE_KEY(pid, RUNTIME_NATIVE);
+    if (!n_runtime_places || !bpf_map_lookup_elem(&runtime_places, &has))
         return;
 #pragma clang loop unroll(full)
-    for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
+    for (__u32 runtime = RUNTIME_NATIVE; runtime < RUNTIME_TAGS; runtime++) {
         __u64 key = RUNTIME_PLACE_KEY(pid, runtime);
         bpf_map_delete_elem(&runtime_places, &key);
     }

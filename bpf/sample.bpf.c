@@ -10,42 +10,38 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-__u64 n_exec_lost = 0;
-
-struct exec_scratch {
-    struct sample_exec exec;
-};
-
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct exec_scratch);
-} exec_scratches SEC(".maps");
+/* Executables whose tables are there and which have no runtime, by address and generation of the tables. That
+ * another file is there later does not matter: its tables are asked for when it is sampled. */
+#define QUIET_BITS 6
+__u64 quiet[1 << QUIET_BITS];
 
 /* Asks for the tables of an executable as it begins, which may have ended before it is ever sampled; or, if
  * those are there, for its runtime's place. */
-static __always_inline void want_executable(const struct sample_head *head, struct task_struct *task,
-                                            struct linux_binprm *bprm)
+static __always_inline void want_executable(struct task_struct *task, struct linux_binprm *bprm)
 {
     __u32 mine = SLOTS;
     struct sample_want *want = bpf_map_lookup_elem(&want_scratches, &mine);
     if (!want)
         return;
-    read_key(&want->key, BPF_CORE_READ(bprm, file, f_inode));
+    struct inode *inode = BPF_CORE_READ(bprm, file, f_inode);
+    __u64 is = ((__u64)inode + *(volatile __u64 *)&unwind_generation) * 0x9e3779b97f4a7c15ull;
+    __u32 at = is >> (64 - QUIET_BITS);
+    if (quiet[at] == is)
+        return;
+    read_key(&want->key, inode);
     struct unwind_file *file = bpf_map_lookup_elem(&unwind_files, &want->key);
     __u32 runtime = file ? file->runtime : RUNTIME_NATIVE;
-    if (file ? !runtime : !ask_for(&want->key, head->time))
+    if (file && !runtime)
+        quiet[at] = is;
+    if (file ? !runtime : !ask_for(&want->key, bpf_ktime_get_ns()))
         return;
-    want->head = *head;
-    want->head.kind = SAMPLE_WANT;
+    fill_head(&want->head, task, SAMPLE_WANT);
     want->head.detail = runtime;
     if (runtime) /* a process has one such wish at a time */
-        want->key = RUNTIME_WISH(head->start, head->pid, runtime);
+        want->key = RUNTIME_WISH(want->head.start, want->head.pid, runtime);
     want->start = BPF_CORE_READ(task, mm, start_code);
     want->end = 0;
-    const char *name = BPF_CORE_READ(bprm, filename);
-    if (bpf_probe_read_kernel_str(want->path, sizeof want->path, name) <= 0)
+    if (bpf_probe_read_kernel_str(want->path, sizeof want->path, bprm->filename) <= 0)
         want->path[0] = 0;
     bpf_ringbuf_output(&wants, want, sizeof *want, BPF_RB_FORCE_WAKEUP);
 }
@@ -65,62 +61,86 @@ int on_tick(struct bpf_perf_event_data *ctx)
     return 0;
 }
 
+/* Notes which program a process has begun, to be told with its first sample. 0: it must be told now, as user
+ * space knows the process already, or the path has no room. */
+static __always_inline int note_program(__u32 pid, __u64 start, const char *path)
+{
+    __u32 at = pid % PROGRAMS;
+    struct program *program = bpf_map_lookup_elem(&programs, &at);
+    if (!program)
+        return 0;
+    *(volatile __u32 *)&program->pid = 0;
+    struct known_process *known = find_known(pid, start);
+    if (known) {
+        known->is_sampled = 0; /* its next sample wakes user space again: it is another program */
+        return 0;
+    }
+    long n = bpf_probe_read_kernel_str(program->path, sizeof program->path, path);
+    if (n > 0 && n < sizeof program->path) {
+        program->start = start;
+        program->is_told = 0;
+        *(volatile __u32 *)&program->pid = pid;
+        return 1;
+    }
+    struct known_process fresh = {.start = start};
+    bpf_map_update_elem(&seen, &pid, &fresh, BPF_ANY);
+    return 0;
+}
+
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
-    __u32 zero = 0, pid = bpf_get_current_pid_tgid() >> 32;
-    struct exec_scratch *s = bpf_map_lookup_elem(&exec_scratches, &zero);
-    if (!s || (only_pid && pid != only_pid))
+    __u32 mine = SLOTS, pid = task->tgid;
+    if (only_pid && pid != only_pid)
         return 0;
-    fill_head(&s->exec.head, task, SAMPLE_EXEC);
     if (is_wanted(task)) /* rows of who is not sampled would drive others' out */
-        want_executable(&s->exec.head, task, bprm);
-    const char *name = BPF_CORE_READ(bprm, filename);
-    long n = bpf_probe_read_kernel_str(s->exec.path, sizeof s->exec.path, name);
-    __u64 size = n > 0 ? n : 1;
-    if (n <= 0)
-        s->exec.path[0] = 0;
-    barrier_var(size);
-    if (size > SAMPLE_PATH_MAX)
-        return 0;
-    /* The next sample wakes user space again: it is another program, with other mappings. */
-    bpf_map_delete_elem(&seen, &pid);
+        want_executable(task, bprm);
     if (n_context_places)
         bpf_map_delete_elem(&context_places, &pid);
     forget_places(pid);
-    __u64 flags =
-        bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-    if (bpf_ringbuf_output(&ring, s, sizeof s->exec.head + size, flags))
-        __sync_fetch_and_add(&n_exec_lost, 1);
+    const char *path = bprm->filename;
+    struct exec_scratch *e = bpf_map_lookup_elem(&exec_scratches, &mine);
+    if (!e || note_program(pid, task->group_leader->start_boottime, path))
+        return 0;
+    fill_head(&e->exec.head, task, SAMPLE_EXEC);
+    long n = bpf_probe_read_kernel_str(e->exec.path, sizeof e->exec.path, path);
+    if (n <= 0)
+        e->exec.path[0] = 0;
+    send_exec(e, n > 0 ? n : 1,
+              bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP
+                                                                          : BPF_RB_NO_WAKEUP);
     return 0;
 }
 
-/* A child is its parent's program until it says otherwise: so it has a name even if it ends at once. */
+/* A child is its parent's program until it says otherwise: what is told with its first sample. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-    __u32 pid = child->tgid;
-    if (child->pid != child->tgid || child->flags & PF_KTHREAD || (only_pid && pid != only_pid))
+    if (child->pid != child->tgid || child->flags & PF_KTHREAD || (only_pid && child->tgid != only_pid))
         return 0;
-    struct sample_head h = {.kind = SAMPLE_FORK, .pid = pid, .tid = pid};
-    inherit_places(parent->tgid, pid, child->start_boottime);
-    h.time = bpf_ktime_get_ns();
-    h.start = child->start_boottime;
-    h.value = parent->tgid;
-    h.ticket = BPF_CORE_READ(parent, group_leader, start_boottime);
-    send_head(&h);
+    inherit_places(parent->tgid, child->tgid, child->start_boottime);
     return 0;
 }
 
+/* The end of who was told of, or looked at at the start. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
-    if (task->pid != task->tgid || task->flags & PF_KTHREAD || (only_pid && task->tgid != only_pid))
+    __u32 pid = task->tgid;
+    if (task->pid != pid || task->flags & PF_KTHREAD || (only_pid && pid != only_pid))
         return 0;
-    struct sample_head h = {.kind = SAMPLE_EXIT, .pid = task->tgid, .tid = task->tgid};
-    forget_places(h.pid);
+    if (n_context_places)
+        bpf_map_delete_elem(&context_places, &pid);
+    forget_places(pid);
+    __u64 start = task->start_boottime;
+    if (told_from && start >= told_from) {
+        struct program *program = find_program(pid, start); /* in the cache, most likely */
+        if (program ? !program->is_told : !find_known(pid, start))
+            return 0;
+    }
+    struct sample_head h = {.kind = SAMPLE_EXIT, .pid = pid, .tid = pid};
     h.time = bpf_ktime_get_ns();
-    h.start = task->start_boottime;
+    h.start = start;
     send_head(&h);
     return 0;
 }

@@ -19,11 +19,14 @@
 
 enum sample_kind {
     SAMPLE_STACK = 1, /* struct sample_head, then SAMPLE_BODY_BYTES: see struct sample_frame */
+    /* Of a process before its first sample comes, as it may have ended by then, and afterwards at once;
+     * nothing of one that is never sampled. */
     SAMPLE_EXEC = 2,  /* struct sample_exec: this process is another program from now on */
     SAMPLE_WANT = 3,  /* struct sample_want: a file without unwind tables was met */
     SAMPLE_VALUE = 4, /* sample_head alone: what the stack with this ticket weighs; 0: forget it */
-    SAMPLE_FORK = 5,  /* sample_head alone, of the child; `value` is the parent's pid, `ticket` its start */
-    SAMPLE_EXIT = 6,  /* sample_head alone: the process's first thread has ended */
+    SAMPLE_FORK = 5,  /* sample_head alone, of a child without an execve; `value` is the pid of its parent, or
+                         of whom that is a child of without one, `ticket` that one's start */
+    SAMPLE_EXIT = 6,  /* sample_head alone: the process's first thread has ended, if user space knows of it */
     SAMPLE_REST = 7,  /* among the wants: a SAMPLE_STACK whose walk goes on in user space, see `rest` */
 };
 

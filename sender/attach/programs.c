@@ -6,9 +6,8 @@
 #include "sender/attach/sampler.h"
 
 /* The ring holds a quarter of a second of the deepest stacks we see in practice (~600 B), times four, and is
- * a power of two between these; the least is two seconds of the notices of 500 short processes a second,
- * which a window's names may take on a busy machine. A lost sample is counted, so a guess that is too small
- * shows. */
+ * a power of two between these; the least is some seconds, which a busy machine may keep us waiting. A lost
+ * sample is counted, so a guess that is too small shows. */
 #define RING_MIN (512u * 1024)
 #define RING_MAX (16u * 1024 * 1024)
 /* Waits taken by their length, and requests of devices: a second of some thousand stacks. */

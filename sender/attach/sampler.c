@@ -93,8 +93,9 @@ int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *p
 
 int sampler_runtime(struct sampler *s, uint32_t pid, const struct runtime_place *place)
 {
-    uint64_t key = RUNTIME_PLACE_KEY(pid, place->runtime);
-    int r = put_place(s, s->skel->maps.runtime_places, &key, place);
+    uint64_t key = RUNTIME_PLACE_KEY(pid, place->runtime), any = RUNTIME_PLACE_KEY(pid, RUNTIME_NATIVE);
+    int r = put_place(s, s->skel->maps.runtime_places, &any, place);
+    r = r < 0 ? r : put_place(s, s->skel->maps.runtime_places, &key, place);
     if (r == 0)
         *(volatile __u32 *)&s->skel->bss->n_runtime_places = 1; /* from now on there may be some */
     return r;
@@ -332,17 +333,21 @@ int sampler_fd(const struct sampler *s)
     return ring_buffer__epoll_fd(s->ring);
 }
 
-/* Hands on the stacks that came back. */
-static void drain_returned(struct sampler *s)
+/* Takes the stacks that came back. */
+static struct buffer take_returned(struct sampler *s)
 {
-    struct buffer taken;
     eventfd_t n_wakes;
     (void)eventfd_read(s->returned_fd, &n_wakes);
     pthread_mutex_lock(&s->lock);
-    taken = s->returned;
+    struct buffer taken = s->returned;
     s->returned = (struct buffer){0};
     pthread_mutex_unlock(&s->lock);
-    struct bytes left = buffer_bytes(&taken);
+    return taken;
+}
+
+static void hand_on(struct sampler *s, const struct buffer *taken)
+{
+    struct bytes left = buffer_bytes(taken);
     while (left.n > 0) {
         uint64_t n;
         memcpy(&n, left.p, sizeof n);
@@ -350,13 +355,14 @@ static void drain_returned(struct sampler *s)
         n = sizeof n + (n + 7) / 8 * 8;
         left = bytes_of(left.p + n, left.n - n);
     }
-    buffer_release(&taken);
 }
 
 int sampler_drain(struct sampler *s)
 {
+    struct buffer returned = take_returned(s); /* what their processes are is in the ring: that first */
     int n = ring_buffer__consume(s->ring);
-    drain_returned(s);
+    hand_on(s, &returned);
+    buffer_release(&returned);
     return n;
 }
 

@@ -8,6 +8,7 @@
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,10 @@ struct seen {
     unsigned wants, mapped, whole;
     struct unwind_key key; /* of this program */
     uint64_t start, end;   /* its code */
-    unsigned own, others, user_frames, execs;
+    unsigned own, others, user_frames;
+    const char *program; /* that the child begins */
+    unsigned forks, execs, exits;
+    unsigned as_parent, as_other, untold; /* the child's samples, by what it was told to be */
     unsigned rests, cut;
     unsigned own_rests; /* that ended in this program's code */
     struct sampler *sampler;
@@ -47,7 +51,7 @@ static void on_stack(void *user, const struct sample_head *head, const uint64_t 
 static void on_exec(void *user, const struct sample_head *head, const char *path)
 {
     struct seen *s = user;
-    s->execs += head->pid == s->child && strcmp(path, "/bin/true") == 0;
+    s->execs += head->pid == s->child && strcmp(path, s->program) == 0;
 }
 
 /* Whether the kernel takes the least of programs from us: then it is not BPF that is not permitted. */
@@ -277,20 +281,91 @@ UNIT(rows_in_shards_made_later_serve_as_well_and_their_use_is_told)
     sampler_close(s);
 }
 
-UNIT(an_execve_is_told)
+static void on_notice(void *user, const struct sample_head *head)
 {
-    struct seen seen = {0};
-    struct sampler *s = open_or_skip(&(struct sampler_options){.frequency = 1}, &seen);
+    struct seen *s = user;
+    if (head->pid != s->child)
+        return;
+    s->forks += head->kind == SAMPLE_FORK && head->value == s->pid;
+    s->exits += head->kind == SAMPLE_EXIT;
+}
+
+/* The samples and notices of a child, in the order of the ring. */
+static void on_child_s(void *user, const struct sample_head *head, const uint64_t *address)
+{
+    struct seen *s = user;
+    on_stack(user, head, address);
+    if (head->pid != s->child)
+        return;
+    s->as_parent += s->forks && !s->execs;
+    s->as_other += s->execs;
+    s->untold += !s->forks;
+}
+
+static struct sampler *open_noticed(const struct sampler_options *options, struct seen *seen)
+{
+    struct error e = {0};
+    sampler_close(open_or_skip(options, seen));
+    struct sampler *s;
+    struct sampler_handler h = {.stack = on_child_s, .exec = on_exec, .user = seen, .notice = on_notice};
+    ck_assert_msg(sampler_open(&s, options, &h, &e) == 0, "%s", e.text);
+    ck_assert_msg(sampler_start(s, &e) == 0, "%s", e.text);
+    (void)sampler_follow_cpus(s);
+    return s;
+}
+
+UNIT(who_is_sampled_is_told_of_before)
+{
+    struct seen seen = {.pid = (uint32_t)getpid(), .program = "/bin/sh"};
+    struct sampler *s = open_noticed(&(struct sampler_options){.frequency = 997}, &seen);
+    int go[2];
+    ck_assert_int_eq(pipe2(go, O_NONBLOCK | O_CLOEXEC), 0);
     pid_t child = fork();
     if (child == 0) {
-        execl("/bin/true", "true", (char *)NULL);
+        char byte;
+        while (read(go[0], &byte, 1) != 1)
+            ;
+        execl("/bin/sh", "sh", "-c", "while :; do :; done", (char *)NULL);
         _exit(127);
     }
     seen.child = (uint32_t)child;
+    work_until(s, &seen.as_parent, 1);
+    ck_assert_int_eq(write(go[1], "", 1), 1);
+    work_until(s, &seen.as_other, 1);
+    kill(child, SIGKILL);
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
-    work_until(s, &seen.execs, 1);
-    ck_assert_uint_eq(seen.execs, 1);
+    work_until(s, &seen.exits, 1);
+    close(go[0]);
+    close(go[1]);
     sampler_close(s);
+    ck_assert_uint_eq(seen.untold, 0);
+    ck_assert_uint_eq(seen.forks, 1);
+    ck_assert_uint_ge(seen.as_parent, 1);
+    ck_assert_uint_eq(seen.execs, 1);
+    ck_assert_uint_ge(seen.as_other, 1);
+    ck_assert_uint_eq(seen.exits, 1);
+}
+
+/* Hundreds of processes a second that end before any clock hits them cost no notice. */
+UNIT(who_is_not_sampled_is_not_told_of)
+{
+    struct seen seen = {.pid = (uint32_t)getpid(), .program = "/bin/true"};
+    struct filter_rule own = {{.what = FILTER_PID, .id = seen.pid}, FILTER_INCLUDE};
+    struct sampler *s =
+        open_noticed(&(struct sampler_options){.frequency = 997, .rule = &own, .n_rules = 1}, &seen);
+    work_until(s, &seen.own, 1);
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        seen.child = (uint32_t)child;
+        if (child == 0) {
+            execl("/bin/true", "true", (char *)NULL);
+            _exit(127);
+        }
+        ck_assert_int_eq(waitpid(child, NULL, 0), child);
+        ck_assert_int_ge(sampler_drain(s), 0);
+    }
+    sampler_close(s);
+    ck_assert_uint_eq(seen.forks + seen.execs + seen.exits, 0);
 }
 
 UNIT(who_finds_no_room_is_counted)
