@@ -71,6 +71,30 @@ static void text_with_it_in_it(struct parser *p)
         report_propose(p->report, "write: ~ \"*%.*s*\"", BYTES_FMT(t->text));
 }
 
+static void any_frame_with_it_in_it(struct parser *p)
+{
+    const struct token *t = peek(p, 1);
+    if (t->kind == TOKEN_STRING)
+        report_propose(p->report, "write: any frame is \"*%.*s*\"", BYTES_FMT(t->text));
+}
+
+/* any is … → any frame is … */
+static void frame_before_it(struct parser *p)
+{
+    report_propose(p->report, "write: %.*s frame is …",
+                   BYTES_FMT(p->at > 0 ? p->tokens[p->at - 1].text : BYTES_LIT("any")));
+}
+
+/* function "x" → (function ~ "x"), since a frame has more than one text. */
+static void in_parentheses(struct parser *p)
+{
+    const struct token *field = peek(p, 0), *behind = peek(p, 1);
+    if (behind->kind == TOKEN_STRING)
+        report_propose(p->report, "write: (%.*s ~ %.*s)", BYTES_FMT(field->text), BYTES_FMT(shown(behind)));
+    else
+        report_propose(p->report, "write: (%.*s ~ \"…\")", BYTES_FMT(field->text));
+}
+
 static void where_it(struct parser *p)
 {
     report_propose(p->report, "write: where %.*s …", BYTES_FMT(shown(peek(p, 0))));
@@ -172,13 +196,17 @@ static const struct mistake {
     {"`is`", WORDS, " == = ~ equals matches like has ", NULL, is_it},
     {"`is`", WORDS, " != !~ isnt ", NULL, is_not_it},
     {"`is`", WORDS, " contains includes ", NULL, is_with_it_in_it},
+    {"`is`", WORDS, " in ", "several patterns: is (\"one\" or \"another\"), or name them: pattern p = \"one\" | \"another\"", NULL},
+    {"`frame`", WORDS, " is ", NULL, frame_before_it},
     {"`frame`", WORDS, " frames ", "write: frame   (of all frames of the stack one is asked after another)", NULL},
     {"`~`, `!~`", WORDS, " = is equals ", "write: ==", NULL},
     {"`~`, `!~`", WORDS, " matches like ", "write: ~", NULL},
     {"`~`, `!~`", WORDS, " contains includes ", NULL, text_with_it_in_it},
     {"`~`, `!~`", WORDS, " in ", "write: ~ (\"one\" | \"another\")", NULL},
     {"a text", WORDS, " resource scope profile sample attr ", "an attribute is written resource[\"service.name\"]", NULL},
-    {A_FRAME, WORDS, " in [ ", "several patterns: is (\"one\" or \"another\"), or name them: pattern p = \"one\" | \"another\"", NULL},
+    {A_FRAME, WORDS, " in [ any ", "several patterns: is (\"one\" or \"another\"), or name them: pattern p = \"one\" | \"another\"", NULL},
+    {A_FRAME, WORDS, " function system_name file mapping library build_id type ", NULL, in_parentheses},
+    {"a string", WORDS, " { ", "its name stands before it: \"what it shows\"", NULL},
     {"a statement", WORDS, " histogram summary metric sum updown rule alert record ",
      "a metric is a counter or a gauge: counter NAME { … }", NULL},
     {"a statement", WORDS, " let def define list macro set var const ",
@@ -189,6 +217,12 @@ static const struct mistake {
     {"a statement", WORDS, " or , ", "patterns are joined by |", NULL},
     {"a clause", WORDS, " , ", NULL, without_comma},
     {"a clause", WORDS, " or ", "where a text may be missing another stands behind ??", NULL},
+    {"a clause", WORDS, " counter gauge pattern sample text table pack test param extend override ",
+     "add the } that ends the block before it", NULL},
+    {"a clause", WORDS, " of ", "several patterns: is (\"one\" or \"another\"), or name them: pattern p = \"one\" | \"another\"", NULL},
+    {"a clause", WORDS, " by ", "the caller stands first: FRAME calls FRAME", NULL},
+    {"a clause", WORDS, " contains includes ", NULL, any_frame_with_it_in_it},
+    {"a clause", WORDS, " + ", "a name with other signs stands in quotes; frames of C and C++ are of type native", NULL},
     {"a clause", WORDS, " ) ", "nothing is open that this ends: leave it out", NULL},
     {"a clause", WORDS, " [ ", "an attribute is written resource[\"KEY\"], scope[…], profile[…], sample[…], or attr[…] for whichever has it", NULL},
     {"a clause", WORDS, " leaf root any no every linked first last not resource scope profile sample attr calls ", NULL, where_it},

@@ -214,7 +214,8 @@ void resolve_scopes_release(struct resolver *r)
 static const char *const type_words[] = {"native", "kernel", "jvm",    "cpython", "go",   "v8js",  "php",
                                          "perl",   "ruby",   "dotnet", "rust",    "beam", "luajit"};
 
-/* How others call what has a name here: runtimes where a frame is meant, kinds of profiles behind `on`. */
+/* How others call what has a name here: runtimes where a frame is meant, kinds of profiles behind `on`,
+ * attributes where a text is. */
 static const struct foreign {
     const char *theirs, *ours;
 } runtimes[] = {{"java", "jvm"},        {"kotlin", "jvm"},    {"scala", "jvm"},       {"hotspot", "jvm"},
@@ -237,7 +238,17 @@ static const struct foreign {
                          {"process_cpu", "cpu"},
                          {"samples", "\"samples/count\""},
                          {"all", "any"},
-                         {NULL, NULL}};
+                         {NULL, NULL}},
+  attributes[] = {{"service", "resource[\"service.name\"]"},
+                  {"app", "resource[\"service.name\"]"},
+                  {"host", "resource[\"host.name\"]"},
+                  {"pod", "resource[\"k8s.pod.name\"]"},
+                  {"namespace", "resource[\"k8s.namespace.name\"]"},
+                  {"container", "resource[\"container.name\"]"},
+                  {"process", "resource[\"process.executable.name\"]"},
+                  {"comm", "sample[\"thread.name\"]"},
+                  {"thread", "sample[\"thread.name\"]"},
+                  {NULL, NULL}};
 
 /* Ours for what was written, in letters of any size and nearly so, or NULL. */
 static const char *in_our_words(const struct foreign *all, struct bytes name)
@@ -288,6 +299,7 @@ const struct ast_def *look_up(struct resolver *r, struct bytes name, struct rule
         report_meant(r->report, near.best);
     const char *ours = near.best.n > 0           ? NULL
                        : kinds & 1u << DEF_FRAME ? in_our_words(runtimes, name)
+                       : kinds & 1u << DEF_TEXT  ? in_our_words(attributes, name)
                        : r->here.is_on           ? in_our_words(kinds_of_profiles, name)
                                                  : NULL;
     if (ours)

@@ -295,6 +295,28 @@ static enum place place_beside(const struct ast *a, enum place place)
     return place;
 }
 
+/* The string that a comparison's side is and nothing else; NULL if there is more to it. */
+static const struct ast *only_string(const struct ast *side)
+{
+    while ((side->op == AST_TEXT || side->op == AST_CHOICE) && side->n_kids == 1 && !side->guard)
+        side = side->kids[0];
+    return side->op == AST_STRING ? side : NULL;
+}
+
+/* W213: `==` compares bytes. A star in the middle is in Go's (*T).Method; at an end it was meant for a glob.
+ */
+static void warn_glob_equalled(struct report *report, const struct ast *equal)
+{
+    const struct ast *string = only_string(equal->kids[1]);
+    const struct bytes text = string ? string->name : bytes_of(NULL, 0);
+    if (text.n < 2 || (text.p[0] != '*' && text.p[text.n - 1] != '*'))
+        return;
+    report_at(report, "W213", string->place, "`%s` compares every byte: here `*` stands for itself",
+              equal->negated ? "!=" : "==");
+    report_propose(report, "write: %s \"%.*s\"", equal->negated ? "!~" : "~", BYTES_FMT(text));
+    report_done(report);
+}
+
 /* Every pattern in it; recursion is as deep as the parser allowed. */
 static void warn_ast(struct report *report, const struct ast *a, enum place place)
 {
@@ -311,6 +333,8 @@ static void warn_ast(struct report *report, const struct ast *a, enum place plac
         warn_ast(report, a->kids[1], PLACE_OTHER);
         return;
     }
+    if (a->op == AST_TEXT_EQUAL || a->op == AST_FRAME_EQUAL)
+        warn_glob_equalled(report, a);
     bool is_function =
         a->n_kids > 0 && a->kids[0]->op == AST_FIELD && a->kids[0]->field == RULE_FIELD_FUNCTION;
     if (a->op == AST_AND)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is allowed and probably not meant: the warnings W201 … W209 (rules/LANGUAGE.md §10).
+ * What is allowed and probably not meant: the warnings W201 … W213 (rules/LANGUAGE.md §10).
  */
 #ifndef RULES_RESOLVE_WARN_H
 #define RULES_RESOLVE_WARN_H
