@@ -225,6 +225,13 @@ static void look_at_folder(struct looking *l, const char *key, const char *folde
     complain(l, key, e.text);
 }
 
+/* Of one that is given without, http://prometheus:9090: its server has pages there, and no receiver. */
+static bool lacks_path(const char *endpoint)
+{
+    const char *scheme = strstr(endpoint, "://"), *path = scheme ? strchr(scheme + 3, '/') : NULL;
+    return scheme && (!path || !path[1]);
+}
+
 static void look_at_exporter(struct looking *l, const struct config_exporter *x, bool reach)
 {
     const struct config *c = l->config;
@@ -258,6 +265,10 @@ static void look_at_exporter(struct looking *l, const struct config_exporter *x,
     if (storage && storage[0])
         look_at_folder(l, key, storage);
     snprintf(key, sizeof key, "exporters.%s.endpoint", x->name);
+    if (endpoint && strcmp(x->kind->type, "prometheusremotewrite") == 0 && lacks_path(endpoint)) {
+        error_set(&e, 0, "%s: no path; Prometheus takes remote write at /api/v1/write", key);
+        warn(l, key, e.text);
+    }
     if (reach && endpoint && reach_endpoint(endpoint, &e) < 0)
         complain(l, key, e.text);
     for (size_t i = 0; reach && i < ARRAY_LEN(lists); i++) {

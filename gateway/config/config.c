@@ -205,10 +205,20 @@ static void check_receiver(struct check *k, const struct config_receiver *r, uin
     check_door(k, &r->door, key, "receivers.otlp", r->endpoint);
 }
 
+/* By its number where every machine has the same. */
+static struct bytes host_of(const char *address, const char *port)
+{
+    const struct bytes host = bytes_of(address, (size_t)(port - address));
+    return bytes_is(host, "localhost") ? BYTES_LIT("127.0.0.1") : host;
+}
+
 static bool is_same_address(const char *a, const char *b)
 {
-    const char *port = strrchr(a, ':');
-    return strcmp(a, b) == 0 && !(port && strcmp(port, ":0") == 0);
+    const char *port = strrchr(a, ':'), *other = strrchr(b, ':');
+    if (!port || !other)
+        return strcmp(a, b) == 0;
+    return strcmp(port, other) == 0 && strcmp(port, ":0") != 0 &&
+           bytes_eq(host_of(a, port), host_of(b, other));
 }
 
 /* The kernel would share out what comes between two that listen at one address, whoever each lets in. */

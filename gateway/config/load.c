@@ -190,6 +190,9 @@ static int unknown_section(struct loader *l, const struct settings_node *at, con
     nearest_offer(&near, BYTES_LIT("exporters"));
     for (const struct settings_section *s = config_fixed; s->name; s++)
         nearest_offer(&near, bytes_str(s->name));
+    const struct settings_key_name key = settings_key_meant(config_fixed, name);
+    if (near.best.n == 0)
+        near.best = bytes_str(key.s);
     size_t n = (size_t)snprintf(what, sizeof what, "unknown section%s%s are receivers, exporters",
                                 nearest_ask(near.best).s, near.best.n > 0 ? " There" : "; there");
     for (const struct settings_section *s = config_fixed; s->name && n < sizeof what; s++)
@@ -229,7 +232,7 @@ static int load_document(struct loader *l)
 int config_parse_all(struct config *c, const char *name, struct bytes yaml, const struct config_listener *to,
                      struct error *e)
 {
-    struct settings_file_options options = {.arena = &c->arena, .getvar = getenv};
+    struct settings_file_options options = {.arena = &c->arena, .getvar = getenv, .sections = config_fixed};
     struct loader l = {.config = c, .e = e};
     if (to) {
         options.tell = to->tell;

@@ -304,3 +304,33 @@ def test_secrets_are_masked(config):
 def test_usage(tmp_path):
     assert validate()[0] == 2
     assert validate(tmp_path / "none.yaml")[0] == 2
+
+
+def test_what_shells_other_sections_and_other_programs_would_have_understood(config):
+    path = config("""admin: { log_level: debug, endpoint: "127.0.0.1:4317" }
+memory: 64MiB
+receivers: { otlp: [{ endpoint: "localhost:4317" }] }
+profiles: { keep: 1 }
+metrics: { exporters: [prometheusremotewrite/x] }
+exporters:
+  prometheusremotewrite/x: { endpoint: "http://prometheus:9090", headers: { authorization: "$HOME" } }
+""")
+    code, lines, _ = validate(path)
+    text = "\n".join(lines)
+    assert code == 1, text
+    for place, said in (("1:10", "admin.log_level: unknown key; did you mean service.log_level? "),
+                        ("2:1", "memory: unknown section; did you mean look.memory or limits.memory? "),
+                        ("4:19", 'profiles.keep: "1" could be all or a hundredth: write 100% or 1%'),
+                        ("7:92", "prometheusremotewrite/x.headers: $HOME is not replaced: write ${env:HOME}, or $$HOME if")):
+        assert any(line.startswith(f"{path}:{place}: {said}") for line in lines), text
+    path = config("""admin: { endpoint: "127.0.0.1:4317" }
+receivers: { otlp: [{ endpoint: "localhost:4317" }] }
+metrics: { exporters: [prometheusremotewrite/x] }
+exporters:
+  prometheusremotewrite/x: { endpoint: "http://prometheus:9090", headers: { authorization: "$$HOME and $5" } }
+""")
+    code, lines, _ = validate(path)
+    assert code == 1 and lines == [
+        f"{path}:1:20: admin.endpoint: localhost:4317 is one of receivers.otlp",
+        f"{path}:5:40: warning: exporters.prometheusremotewrite/x.endpoint: no path; Prometheus takes remote write at /api/v1/write",
+        f"{path}: 1 error, 1 warning"], "\n".join(lines)

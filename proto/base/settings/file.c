@@ -372,6 +372,22 @@ static const char *expand_one(const struct settings_file_options *options, const
     return r < 0 ? NULL : end + 1;
 }
 
+/* Whether a variable of the environment stands here as shells write it: $TOKEN, which nothing replaces. */
+static bool is_shells(const struct settings_file_options *options, const char *dollar, struct error *e)
+{
+    const size_t n = strspn(dollar + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    char name[VARIABLE_MAX];
+    if (n == 0 || n >= sizeof name || !options->getvar)
+        return false;
+    memcpy(name, dollar + 1, n);
+    name[n] = 0;
+    if (!options->getvar(name))
+        return false;
+    error_set(e, -EINVAL, "$%s is not replaced: write ${env:%s}, or $$%s if these bytes are meant", name,
+              name, name);
+    return true;
+}
+
 /* A copy with what is to be replaced replaced; NULL as expand_one. */
 static const char *expand(const struct settings_file_options *options, const char *text, struct error *e)
 {
@@ -384,6 +400,8 @@ static const char *expand(const struct settings_file_options *options, const cha
             text += plain;
         else if (text[plain + 1] == '{')
             text = expand_one(options, text + plain + 2, &out, e);
+        else if (is_shells(options, text + plain, e))
+            text = NULL;
         else if (buffer_add_str(&out, "$") < 0)
             text = NULL;
         else
@@ -484,11 +502,31 @@ static struct bytes meant(const struct settings_section *s, const char *path)
     return whole.best.n > 0 ? whole.best : behind ? bytes_str(behind) : (struct bytes){0};
 }
 
+struct settings_key_name settings_key_meant(const struct settings_section *sections, const char *key)
+{
+    struct settings_key_name ret = {""};
+    struct nearest near;
+    nearest_start(&near, bytes_str(key));
+    for (const struct settings_section *s = sections; s && s->name; s++)
+        for (uint32_t i = 0; i < s->n_rows; i++) {
+            const char *name = s->rows[i].key;
+            const size_t n = strlen(ret.s);
+            if (n > 0 && bytes_is(near.best, name))
+                snprintf(ret.s + n, sizeof ret.s - n, " or %s.%s", s->name, name);
+            else if (nearest_offer(&near, bytes_str(name)))
+                snprintf(ret.s, sizeof ret.s, "%s.%s", s->name, name);
+        }
+    return ret;
+}
+
 static int unknown_key(struct settings_file *f, const struct settings_section *s,
                        const struct settings_node *at, const char *key, const char *path)
 {
     char what[425];
+    const struct settings_key_name other = settings_key_meant(f->options.sections, path);
     struct bytes best = meant(s, path);
+    if (best.n == 0)
+        best = bytes_str(other.s);
     size_t n = (size_t)snprintf(what, sizeof what, "unknown key%s", nearest_ask(best).s);
     for (uint32_t i = 0; i < s->n_rows && n + strlen(s->rows[i].key) + 24 < sizeof what; i++)
         n += (size_t)snprintf(what + n, sizeof what - n, "%s%s",

@@ -22,6 +22,8 @@ struct settings_file_options {
     char *(*getvar)(const char *); /* getenv, or a test's; NULL: ${…} is an error, which is told as… */
     const char *no_variables;
     bool lines_only; /* errors name the line without the column */
+    const struct settings_section
+        *sections; /* all of the file, for proposals; ends with a NULL name. NULL: none */
     /* NULL: reading ends with the first error. Else each is told, and who reads goes on (settings_go_on). */
     void (*tell)(void *user, const char *text);
     void *user;
@@ -38,6 +40,12 @@ int settings_file_open(struct settings_file **ret, const char *name, struct byte
                        const struct settings_file_options *options, struct error *e);
 
 struct settings_file *settings_file_close(struct settings_file *f); /* NULL is fine; returns NULL */
+
+/* The keys of any section that are called so, or nearly: "look.memory or limits.memory"; "" if none is. */
+struct settings_key_name {
+    char s[96];
+};
+struct settings_key_name settings_key_meant(const struct settings_section *sections, const char *key);
 
 /* ---- what is in it */
 

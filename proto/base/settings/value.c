@@ -183,6 +183,8 @@ static int set(const struct settings_row *row, void *base, const char *value, st
     case SETTINGS_DURATION: return set_number(row, field, value, e);
     case SETTINGS_SHARE: {
         double v;
+        if (strcmp(value, "1") == 0)
+            return wrong(row, value, e, "could be all or a hundredth: write 100% or 1%");
         if (quantity_share(bytes_str(value), &v) < 0)
             return wrong(row, value, e, "is not a share between 0% and 100%");
         *(double *)field = v;

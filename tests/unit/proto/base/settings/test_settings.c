@@ -82,7 +82,7 @@ UNIT(values_of_each_type_are_read)
     struct thing t;
     fill(&t, &arena);
     static const char *const good[][2] = {{"name", "x"},          {"on", "true"},     {"count", "10"},
-                                          {"size", "1KiB"},       {"time", "250ms"},  {"share", "1"},
+                                          {"size", "1KiB"},       {"time", "250ms"},  {"share", "100%"},
                                           {"look.shade", "dark"}, {"look.list", "c"}, {"pairs", "a=1, b=2=3"},
                                           {"each", "1,2"},        {"each", ""},       {"path", ""}};
     for (size_t i = 0; i < ARRAY_LEN(good); i++)
@@ -115,6 +115,7 @@ UNIT(errors_say_what_it_may_be)
         {"factor", "0.5", "0.5 is out of range: 1 to 10"},
         {"factor", "2x", "\"2x\" is not a number (1.5)"},
         {"share", "2", "\"2\" is not a share between 0% and 100%"},
+        {"share", "1", "\"1\" could be all or a hundredth: write 100% or 1%"},
         {"look.shade", "da", "\"da\" is not one of dark|light"},
         {"pairs", "a", "\"a\" is not NAME=VALUE"},
     };
