@@ -57,7 +57,10 @@ struct connection *connection_of(struct connection_node *n)
 
 static void end_session(struct connection *c)
 {
-    turns_leave(&c->host->turns, &c->node.turn);
+    struct turns *turns = &c->host->turns;
+    turns_leave(turns, &c->node.turn);
+    if (c->session && http_session_was_abused(c->session))
+        turns_abused(turns, c->node.turn.address, io_loop_now(c->host->loop));
     buffer_release(&c->rest);
     deadlines_remove(&c->host->deadlines, &c->node.deadline);
     c->session = http_session_free(c->session);
@@ -465,6 +468,8 @@ static bool begin_session(struct connection *c)
         return false;
     }
     http_session_on_late_output(c->session, on_late_output, c);
+    if (turns_are_wary(&h->turns, c->node.turn.address, now))
+        http_session_be_wary(c->session);
     return true;
 }
 

@@ -85,6 +85,16 @@ void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns)
     }
 }
 
+void turns_abused(struct turns *t, uint32_t address, uint64_t now)
+{
+    t->usage[address].wary_until = now + TURNS_WARY_NS;
+}
+
+bool turns_are_wary(const struct turns *t, uint32_t address, uint64_t now)
+{
+    return now < t->usage[address].wary_until;
+}
+
 void turns_wait(struct turns *t, struct turn *turn)
 {
     if (!turn->item.waits)

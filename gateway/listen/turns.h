@@ -34,6 +34,10 @@
 /* While no other address sent for so long, nobody waits: the queue would only cost. */
 #define TURNS_ALONE_NS ((uint64_t)NSEC_PER_SEC)
 
+/* Whose connection was ended for what nobody honest does is heard warily for so long (http_session_be_wary).
+ */
+#define TURNS_WARY_NS (10 * (uint64_t)NSEC_PER_SEC)
+
 /* Addresses by hash under the process's seed. Two in one place are one address: the quieter one may then have
  * to wait in the queue. */
 #define TURNS_ADDRESSES 1024u
@@ -47,6 +51,7 @@ struct turn {
 struct turns {
     struct usage {
         uint64_t debt, at; /* ns of work above the share, at that time */
+        uint64_t wary_until;
         struct rounds_queue queue;
     } usage[TURNS_ADDRESSES];
     struct rounds waiting;
@@ -67,6 +72,10 @@ bool turns_must_wait(struct turns *t, uint32_t address, uint64_t now);
 
 /* Work took ns. */
 void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns);
+
+/* A connection of the address was abused; whether one was of late. */
+void turns_abused(struct turns *t, uint32_t address, uint64_t now);
+bool turns_are_wary(const struct turns *t, uint32_t address, uint64_t now);
 
 /* To the end of its address's queue; nothing happens if it waits already. */
 void turns_wait(struct turns *t, struct turn *turn);

@@ -192,6 +192,11 @@ bool http_session_is_done(const struct http_session *s);
 bool http_session_is_idle(const struct http_session *s);
 void http_session_set_context(struct http_session *s, void *context);
 
+/* Whether it ended because its peer did what nobody honest does so often (http2_guard.c). Who then comes
+ * again is heard warily: with a tenth of that the session ends. */
+bool http_session_was_abused(const struct http_session *s);
+void http_session_be_wary(struct http_session *s);
+
 /* The monotonic time at which http_session_tick must be called next; UINT64_MAX: never. */
 uint64_t http_session_deadline(const struct http_session *s);
 void http_session_tick(struct http_session *s, uint64_t now_ns);

@@ -21,6 +21,9 @@
  * every answer while it measures the line, and everybody WINDOW_UPDATEs. */
 #define NOISE_MAX        1000u
 #define NOISE_PER_USEFUL 8u
+/* Who comes again after such an end has this part of both: connections
+ * cost him little, and what is done on one before it ends is then the most that a flood of them costs us. */
+#define WARY_PART 10u
 /* Frames of ours that wait because the peer does not read. nghttp2 bounds the acknowledgements by itself, not
  * the RST_STREAMs and WINDOW_UPDATEs a peer can provoke. */
 #define QUEUE_MAX 1000u
@@ -30,7 +33,13 @@
 static void end_session(struct http2_server *c)
 {
     c->guard.ended = true;
+    c->session->was_abused = true;
     nghttp2_session_terminate_session(c->core.session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static uint32_t most(const struct http2_server *c, uint32_t n)
+{
+    return c->session->wary ? n / WARY_PART : n;
 }
 
 static void count_from_now(struct http2_server *c)
@@ -45,7 +54,7 @@ static void count_from_now(struct http2_server *c)
 void http2_guard_reset(struct http2_server *c)
 {
     count_from_now(c);
-    if (++c->guard.n_resets == RESETS_MAX)
+    if (++c->guard.n_resets == most(c, RESETS_MAX))
         end_session(c);
 }
 
@@ -82,7 +91,8 @@ void http2_guard_frame(struct http2_server *c, const nghttp2_frame_hd *hd)
     count_from_now(c);
     if (is_useful(hd)) {
         g->n_useful += g->n_useful < UINT32_MAX / (2 * NOISE_PER_USEFUL);
-    } else if (hd->type != NGHTTP2_RST_STREAM && ++g->n_noise >= NOISE_MAX + NOISE_PER_USEFUL * g->n_useful) {
+    } else if (hd->type != NGHTTP2_RST_STREAM &&
+               ++g->n_noise >= most(c, NOISE_MAX) + NOISE_PER_USEFUL * g->n_useful) {
         end_session(c);
     }
 }

@@ -121,6 +121,16 @@ void http_session_set_context(struct http_session *s, void *context)
     s->context = context;
 }
 
+void http_session_be_wary(struct http_session *s)
+{
+    s->wary = true;
+}
+
+bool http_session_was_abused(const struct http_session *s)
+{
+    return s->was_abused;
+}
+
 uint64_t http_session_deadline(const struct http_session *s)
 {
     if (s->ops)

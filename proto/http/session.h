@@ -43,6 +43,7 @@ struct http_session {
     uint32_t n_sniffed;
     bool ended; /* nothing more to say or hear, before a version was known */
     bool shutting_down;
+    bool wary, was_abused; /* exchange.h */
     void (*on_late)(void *user);
     void *late_user;
 };

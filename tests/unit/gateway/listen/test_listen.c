@@ -15,6 +15,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/rng.h"
 #include "tests/lib/unit.h"
+#include "tests/unit/proto/http/frames.h"
 
 #define PATIENCE_MS 10000 /* a test that waits longer has failed */
 
@@ -433,6 +434,36 @@ UNIT(connections_of_very_different_loads_are_dealt_out_by_load)
 {
     work_until_even((uint32_t[]){6, 2}, "84221111");
     work_until_even((uint32_t[]){4, 4}, "99991111");
+}
+
+/* How many requests are begun for who resets them all, until he is thrown out. */
+static int requests_until_thrown_out(struct app *a, uint16_t port)
+{
+    struct buffer in = BUFFER_INIT(0);
+    const int before = a->requests;
+    preface(&in);
+    for (uint32_t i = 0; i < 300; i++) {
+        frame(&in, 1, 5, 2 * i + 1, POST_HEAD);
+        frame(&in, 3, 0, 2 * i + 1, BYTES_LIT("\0\0\0\x8"));
+    }
+    int fd = dial(port);
+    ck_assert_int_eq(send(fd, in.p, in.n, MSG_NOSIGNAL), (ssize_t)in.n);
+    ck_assert(hear(fd, NULL));
+    close(fd);
+    buffer_release(&in);
+    return a->requests - before;
+}
+
+UNIT(who_was_thrown_out_is_heard_warily)
+{
+    struct app a = {0};
+    struct listen *l = start(&a, "127.0.0.1:0", 1, 8);
+    ck_assert_int_gt(requests_until_thrown_out(&a, listen_port(l, 0)), 100);
+    for (int i = 0; i < 2; i++) {
+        const int n = requests_until_thrown_out(&a, listen_port(l, 0));
+        ck_assert_msg(n > 0 && n <= 20, "%d", n);
+    }
+    listen_free(l);
 }
 
 UNIT(deadlines_come_in_order)

@@ -78,6 +78,19 @@ UNIT(what_was_used_is_forgotten)
     free(t);
 }
 
+UNIT(who_abused_a_connection_is_heard_warily_for_a_while)
+{
+    struct turns *t = turns_made();
+    const uint64_t now = 1000 * MS;
+    ck_assert(!turns_are_wary(t, 7, now));
+    turns_abused(t, 7, now);
+    ck_assert(turns_are_wary(t, 7, now) && !turns_are_wary(t, 8, now));
+    turns_abused(t, 7, now + MS);
+    ck_assert(turns_are_wary(t, 7, now + TURNS_WARY_NS));
+    ck_assert(!turns_are_wary(t, 7, now + MS + TURNS_WARY_NS));
+    free(t);
+}
+
 UNIT(a_round_of_the_queue_ends_with_its_time)
 {
     struct turns *t = turns_made();

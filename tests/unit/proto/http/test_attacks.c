@@ -96,6 +96,25 @@ UNIT(rapid_reset_in_small_pieces)
     end(&a);
 }
 
+/* Who was thrown out and comes again has a tenth. */
+UNIT(rapid_reset_again)
+{
+    struct attack a = {.r = {.answer = ANSWER_LATER}};
+    begin(&a);
+    ck_assert(!http_session_was_abused(a.s));
+    http_session_be_wary(a.s);
+    for (uint32_t i = 0; i < 300 && !http_session_is_done(a.s); i++) {
+        ck_assert(!http_session_was_abused(a.s));
+        frame(&a.in, HEADERS, END_HEADERS | END_STREAM, 2 * i + 1, POST_HEAD);
+        frame(&a.in, RST, 0, 2 * i + 1, BYTES_LIT("\0\0\0\x8"));
+        deliver(&a, true);
+    }
+    is_thrown_out(&a);
+    ck_assert(http_session_was_abused(a.s));
+    ck_assert_uint_eq(a.r.n_head, 20);
+    end(&a);
+}
+
 /* CVE-2025-8671: the peer makes us reset, by mistakes on streams of its own. */
 UNIT(made_you_reset)
 {
