@@ -185,12 +185,17 @@ static void pump(struct connection *c)
 
 /* ---- whose turn it is ---- */
 
-static void charge(struct connection *c, uint64_t began)
+static struct turns_spell spell_begin(const struct connection *c)
+{
+    return turns_spell_begin(&c->host->turns, c->node.turn.address);
+}
+
+static void charge(struct connection *c, struct turns_spell spell)
 {
     struct connection_host *h = c->host;
-    uint64_t now = clock_monotonic(), ns = now - began;
-    turns_charge(&h->turns, c->node.turn.address, io_loop_now(h->loop), ns);
-    if (balance_charge(&h->balance, &c->node.used, now, ns))
+    const uint64_t now = clock_monotonic();
+    turns_spell_charge(&h->turns, c->node.turn.address, io_loop_now(h->loop), spell, now);
+    if (balance_charge(&h->balance, &c->node.used, now, now - spell.began))
         h->look(h);
 }
 
@@ -220,7 +225,8 @@ static bool must_wait(struct connection *c, struct bytes in)
 /* Input of the session's, as much as it wants and one turn allows; the rest is kept. */
 static void work(struct connection *c, struct bytes in)
 {
-    uint64_t began = clock_monotonic(), now = io_loop_now(c->host->loop);
+    const struct turns_spell spell = spell_begin(c);
+    uint64_t now = io_loop_now(c->host->loop);
     do {
         struct bytes piece = bytes_of(in.p, min_of(in.n, (size_t)TURNS_PIECE));
         int r = http_session_feed(c->session, piece, now);
@@ -231,8 +237,8 @@ static void work(struct connection *c, struct bytes in)
         if (r < 0 && c->session)
             finish(c);
     } while (c->session && in.n > 0 && http_session_wants_input(c->session) &&
-             clock_monotonic() - began < TURNS_ONE_NS);
-    charge(c, began);
+             clock_monotonic() - spell.began < TURNS_ONE_NS);
+    charge(c, spell);
     if (!c->session)
         return;
     if (connection_leaves(&c->node, c->host))
@@ -261,9 +267,9 @@ void connection_turn(struct connection *c)
     if (!c->session)
         return;
     if (rest.n == 0 || !http_session_wants_input(c->session)) {
-        uint64_t began = clock_monotonic();
+        const struct turns_spell spell = spell_begin(c);
         pump(c);
-        charge(c, began);
+        charge(c, spell);
         return;
     }
     c->rest = (struct buffer){0};
@@ -297,9 +303,9 @@ static void on_drain(void *user)
         await_turn(c);
         return;
     }
-    uint64_t began = clock_monotonic();
+    const struct turns_spell spell = spell_begin(c);
     pump(c);
-    charge(c, began);
+    charge(c, spell);
 }
 
 static void on_error(void *user, int error)
@@ -377,7 +383,7 @@ static void tls_established(struct connection *c)
 static void work_tls(struct connection *c, struct bytes in)
 {
     struct buffer *plain = &c->host->plain;
-    uint64_t began = clock_monotonic();
+    const struct turns_spell spell = spell_begin(c);
     plain->n = 0;
     int r = tls_feed(c->tls, in, plain);
     if (r < 0) {
@@ -387,7 +393,7 @@ static void work_tls(struct connection *c, struct bytes in)
     if (c->handshake_until != UINT64_MAX && tls_is_established(c->tls))
         tls_established(c);
     r = send_cipher(c);
-    charge(c, began);
+    charge(c, spell);
     if (r < 0)
         finish(c);
     else
@@ -559,6 +565,6 @@ bool connection_arrive(struct connection *c, struct connection_host *h, int fd)
 void connection_start(struct connection *c, uint64_t began)
 {
     bool has_tls = certificates_has_tls(c->origin.certificates, c->origin.address);
-    charge(c, began);
+    charge(c, (struct turns_spell){.began = began});
     start_channel(c, has_tls ? &first_events : &events);
 }

@@ -21,8 +21,8 @@
  * every answer while it measures the line, and everybody WINDOW_UPDATEs. */
 #define NOISE_MAX        1000u
 #define NOISE_PER_USEFUL 8u
-/* Who comes again after such an end has this part of both: connections
- * cost him little, and what is done on one before it ends is then the most that a flood of them costs us. */
+/* Who comes again after such an end has this part of both: connections cost him little, and what is done on
+ * one before it ends is then the most that a flood of them costs us. */
 #define WARY_PART 10u
 /* Frames of ours that wait because the peer does not read. nghttp2 bounds the acknowledgements by itself, not
  * the RST_STREAMs and WINDOW_UPDATEs a peer can provoke. */

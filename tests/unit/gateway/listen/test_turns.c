@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whose turn it is: by addresses, not connections, and nobody waits who used little. */
 #include "gateway/listen/turns.h"
+
+#include <time.h>
+
 #include "proto/base/macros.h"
 #include "tests/lib/unit.h"
 
@@ -35,7 +38,7 @@ UNIT(who_uses_little_never_waits)
     struct turn other = {0};
     turns_wait(t, &other);
     uint64_t now = 1000 * MS;
-    for (uint32_t i = 0; i < 1000; i++, now += 10 * MS) { /* a twentieth of the time, for long */
+    for (uint32_t i = 0; i < 1000; i++, now += 10 * MS) { /* its share of the time, for long */
         ck_assert(!turns_must_wait(t, 7, now));
         turns_charge(t, 7, now, 10 * MS / TURNS_SHARE);
     }
@@ -61,6 +64,32 @@ UNIT(who_uses_much_waits_when_a_turn_is_used_up)
     ck_assert(turns_must_wait(t, 7, now + 2 * MS));
     turns_leave(t, &other);
     ck_assert(!turns_must_wait(t, 7, now + 2 * MS));
+    free(t);
+}
+
+static void nap(struct turns *t, uint32_t address, uint64_t now)
+{
+    const struct timespec time = {.tv_nsec = (long)(2 * TURNS_BUSY_NS)};
+    const struct turns_spell spell = turns_spell_begin(t, address);
+    nanosleep(&time, NULL);
+    turns_spell_charge(t, address, now, spell, clock_monotonic());
+}
+
+/* A thread that waits for a core does nothing, either. */
+UNIT(who_may_be_busy_soon_is_not_charged_what_others_take_of_the_machine)
+{
+    struct turns *t = turns_made();
+    struct turn other = {0};
+    const uint64_t now = 1000 * MS;
+    turns_wait(t, &other);
+    turns_charge(t, 7, now, TURNS_BUSY_NS / 2);
+    turns_must_wait(t, 8, now);
+    for (int i = 0; i < 3; i++)
+        nap(t, 7, now);
+    ck_assert(!turns_must_wait(t, 7, now));
+    nap(t, 9, now); /* who did nothing yet: by the clock, which costs less */
+    ck_assert(turns_must_wait(t, 9, now));
+    turns_leave(t, &other);
     free(t);
 }
 
