@@ -126,14 +126,12 @@ static struct lane_job *take_next(struct lanes *l)
     return job;
 }
 
-/* Under the lock, so that the loop is still there: an inbox closes when all of its jobs have come back. */
 static void bring_back(struct lane_job *job)
 {
     struct lane_inbox *in = job->inbox;
     job->next = NULL;
     *in->last = job;
     in->last = &job->next;
-    io_loop_post_in(in->loop, &in->post);
 }
 
 static void refuse_all(struct lanes *l, const struct lane_inbox *of)
@@ -147,6 +145,7 @@ static void refuse_all(struct lanes *l, const struct lane_inbox *of)
             dequeue(l, job);
             job->refused = true;
             bring_back(job);
+            io_loop_post_in(job->inbox->loop, &job->inbox->post);
         }
 }
 
@@ -168,6 +167,21 @@ static struct task *take_task(struct lane *lane)
     if (t && !(lane->first = t->next))
         lane->last = &lane->first;
     return t;
+}
+
+/* The worker is woken without the lock, or it would have the core at once and wait for who has the lock and
+ * now no core. Its loop is there all the while: an inbox closes when none of its jobs is worked on. */
+static void give_back(struct lanes *l, struct lane_job *job)
+{
+    struct lane_inbox *in = job->inbox;
+    pthread_mutex_lock(&l->lock);
+    bring_back(job);
+    pthread_mutex_unlock(&l->lock);
+    io_loop_post_in(in->loop, &in->post);
+    pthread_mutex_lock(&l->lock);
+    in->n_working--;
+    pthread_cond_broadcast(&l->settled);
+    pthread_mutex_unlock(&l->lock);
 }
 
 static void *run(void *arg)
@@ -193,13 +207,9 @@ static void *run(void *arg)
             free(t);
         } else {
             job->work(job, lane->context);
+            give_back(l, job);
         }
         pthread_mutex_lock(&l->lock);
-        if (job) {
-            job->inbox->n_working--;
-            bring_back(job);
-            pthread_cond_broadcast(&l->settled);
-        }
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
@@ -362,9 +372,10 @@ int lane_put(struct lane_inbox *in, struct lane_job *job)
         enqueue(l, job);
         ask = l->waiting > l->n_idle && l->n < l->options.n_max && !l->asked;
         l->asked |= ask;
-        pthread_cond_signal(&l->work);
     }
     pthread_mutex_unlock(&l->lock);
+    if (r == 0)
+        pthread_cond_signal(&l->work);
     if (ask)
         l->options.wanted(l->options.context);
     return r;
