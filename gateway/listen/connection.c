@@ -212,10 +212,11 @@ static void keep(struct connection *c, struct bytes in, bool cipher)
     io_channel_read_pause(c->channel, true);
 }
 
-/* Whether what came was kept for later. */
+/* Whether what came was kept for later. Reading it, which nobody measures, has cost the copying of it. */
 static bool must_wait(struct connection *c, struct bytes in)
 {
     struct connection_host *h = c->host;
+    turns_charge(&h->turns, c->node.turn.address, io_loop_now(h->loop), in.n / TURNS_BYTES_PER_NS);
     if (likely(!turns_must_wait(&h->turns, c->node.turn.address, io_loop_now(h->loop))))
         return false;
     keep(c, in, c->tls != NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A leaky bucket for each address says who is busy: work is added in nanoseconds, an eighth of the time
+ * A leaky bucket for each address says who is busy: work is added in nanoseconds, a tenth of the time
  * that passes leaks out, and above TURNS_BUSY_NS further work of the address waits, if anybody else sent
  * lately.
  *
