@@ -149,8 +149,9 @@ UNWIND_INLINE int unwind_step(UNWIND_WALK *w, struct unwind_registers *r, struct
         return end;
     if (ra == 0)
         return UNWIND_END_ROOT;
-    /* Equal only where a leaf popped its return address (vfork). */
-    if (cfa < r->sp || (cfa == r->sp && rule.rbp != UNWIND_RBP_RA_IN_REG))
+    /* Equal only where a leaf popped its return address (vfork); lower where one has gone to another stack.
+     */
+    if ((cfa < r->sp && rule.cfa < UNWIND_CFA_REGISTER) || (cfa == r->sp && rule.rbp != UNWIND_RBP_RA_IN_REG))
         return UNWIND_END_BAD_FRAME;
     r->sp = cfa;
     r->ip = ra;

@@ -5,7 +5,8 @@
  * go_run), which calls on_row at each place where the rule changes; what is before the page only says which
  * rule holds at its first byte, where each page has a row, so that the kernel side searches one page alone. A
  * row that says what the one before it says is left out. Short gaps between functions are padding; longer
- * ones are code without information, and get the rule that nothing is known.
+ * ones are code without information, and get the rule that nothing is known, unless it is a switch of stacks
+ * (switches.h).
  */
 #include "sender/unwind/rows.h"
 
@@ -14,6 +15,7 @@
 
 #include "proto/base/macros.h"
 #include "sender/unwind/functions.h"
+#include "sender/unwind/switches.h"
 
 /* A gap between functions shorter than this is padding. Code that has no frame information is longer. What is
  * "returned to" behind padding was begun by makecontext(3) or its like; only where a C library is in the file
@@ -23,6 +25,9 @@
 /* Functions in one page and around it; compilers align theirs to 16 bytes, and begin none in cold parts that
  * are shorter than a jump. */
 #define AROUND_MAX 1024u
+
+/* Of a stretch of code that nothing is said of so much is looked at for a page. */
+#define UNSAID_MAX (UNWIND_PAGE_SIZE + 2 * SWITCH_MAX)
 
 struct rows_file {
     struct functions functions;
@@ -123,6 +128,25 @@ static void run_function(struct compiler *c, struct functions *f, const struct f
     }
 }
 
+/* Code that nothing is said of, from `from` to `to`. */
+static void add_unsaid(struct compiler *c, const struct source *file, uint64_t from, uint64_t to)
+{
+    uint8_t code[UNSAID_MAX];
+    add(c, from, nothing);
+    /* Of the page, and what began before it. */
+    from = max_of(from, c->from - min_of(c->from, (uint64_t)SWITCH_MAX));
+    to = min_of(to, from + UNSAID_MAX);
+    if (from >= c->to || to <= c->from)
+        return;
+    struct bytes bytes = bytes_of(code, source_read_some(file, from, code, to - from));
+    c->last = from;
+    c->end = to;
+    c->to_offset = (int64_t)from;
+    size_t end = switches_run(bytes, on_row, c);
+    if (end > 0 && from + end < to)
+        add(c, from + end, nothing);
+}
+
 static void compile(struct compiler *c, struct rows_file *f, const struct image_segment *segment)
 {
     struct functions *functions = &f->functions;
@@ -138,7 +162,7 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
             continue;
         uint64_t gap = end && one->offset > end ? one->offset - end : 0;
         if (gap >= PADDING_MAX)
-            add(c, end, nothing);
+            add_unsaid(c, functions->image.source, end, one->offset);
         else if (gap > 0 && functions->image.has_c_library)
             add(c, end, padding);
         if (one->offset >= c->to)
@@ -149,7 +173,7 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
         run_function(c, functions, one, &opened);
     }
     if (end)
-        add(c, end, nothing);
+        add_unsaid(c, functions->image.source, end, segment_end);
 }
 
 int rows_open(struct rows_file **ret, const struct source *s)

@@ -204,6 +204,14 @@ UNIT(what_ends_a_walk)
     r = registers(0x1010, 0);
     ck_assert_int_eq(unwind_step(&small, &r, (struct unwind_rule){UNWIND_CFA_RSP, UNWIND_RBP_SAME, 0, 0}),
                      UNWIND_END_BAD_FRAME);
+    /* … but for one that was left for another stack, where all registers are known, once */
+    const struct unwind_rule left = {UNWIND_CFA_REGISTER, UNWIND_RBP_SAME, 0, 0x10};
+    r = registers(0x2000, 0);
+    r.all[0] = 0x1000;
+    r.has_all = 1;
+    ck_assert_int_eq(unwind_step(&small, &r, left), 0);
+    ck_assert(r.ip == 0x400333 && r.sp == 0x1010);
+    ck_assert_int_eq(unwind_step(&small, &r, left), UNWIND_END_NO_RULE);
     r = registers(0x1000, 0);
     words[0] = 0x400444;
     ck_assert_int_eq(unwind_step(&small, &r, padding), 0); /* a stub, as a leaf */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sender/unwind/switches.h"
+
+#include "proto/base/macros.h"
+
+#define RAX 0
+#define RCX 2
+
+/* In both the caller's rbp is right below the return address. */
+static const struct unwind_rule with_rbp = {.rbp = UNWIND_RBP_AT_CFA, .rbp_offset = -16};
+
+struct output {
+    cfi_row_fn on_row;
+    void *user;
+};
+
+static void say(const struct output *to, uint64_t at, struct unwind_rule rule)
+{
+    to->on_row(to->user, at, &rule);
+}
+
+/* libcoro: push rbp, rbx, r12 … r15; mov %rsp, (%rdi); mov (%rsi), %rsp; pop them; then perhaps
+ * pop %rcx; jmp *%rcx. The frame is alike on both stacks. */
+static const uint8_t coro[] = {0x55, 0x53, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57, 0x48, 0x89, 0x27,
+                               0x48, 0x8b, 0x26, 0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5b, 0x5d};
+static const uint8_t coro_leaves[] = {0x59, 0xff, 0xe1};
+/* Where the next instruction begins, and how much is on the stack by then. */
+static const struct {
+    uint8_t at, depth;
+} coro_depths[] = {{1, 16},  {2, 24},  {4, 32},  {6, 40},  {8, 48}, {10, 56},
+                   {18, 48}, {20, 40}, {22, 32}, {24, 24}, {25, 16}};
+
+static size_t run_coro(struct bytes code, uint64_t at, const struct output *to)
+{
+    struct unwind_rule rule = {.cfa = UNWIND_CFA_RSP, .cfa_offset = 8};
+    say(to, at, rule);
+    for (size_t i = 0; i < sizeof coro_depths / sizeof *coro_depths; i++) {
+        rule = with_rbp;
+        rule.cfa = UNWIND_CFA_RSP;
+        rule.cfa_offset = coro_depths[i].depth;
+        say(to, at + coro_depths[i].at, rule);
+    }
+    uint64_t end = at + sizeof coro;
+    say(to, end, (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 8});
+    if (memmem(code.p + end, min_of(code.n - end, sizeof coro_leaves), coro_leaves, sizeof coro_leaves)) {
+        rule = (struct unwind_rule){UNWIND_CFA_RSP, UNWIND_RBP_RA_IN_REG, RCX, 0};
+        say(to, end + 1, rule);
+    }
+    return end + 4; /* the other leaves by mov %rdi, %rax; ret */
+}
+
+/* Boost.Context: lea -n(%rsp), %rsp; stmxcsr (%rsp); fnstcw 4(%rsp); the registers are stored;
+ * mov %rsp, %rax; mov %rdi, %rsp; they are loaded; jmp *%r8. What has called it is told until it has ended:
+ * who keeps a list of frames of his own (PHP) changes that one afterwards. */
+static const uint8_t boost[] = {0x48, 0x8d, 0x64, 0x24},
+                     boost_stores[] = {0x0f, 0xae, 0x1c, 0x24, 0xd9, 0x7c, 0x24, 0x04};
+static const uint8_t boost_turns[] = {0x48, 0x89, 0xe0, 0x48, 0x89, 0xfc},
+                     boost_leaves[] = {0x41, 0xff, 0xe0};
+#define BOOST_STORES (sizeof boost + 1) /* behind n, a byte */
+
+static size_t run_boost(struct bytes code, uint64_t at, const struct output *to)
+{
+    struct bytes rest = bytes_of(code.p + at, min_of(code.n - at, (size_t)SWITCH_MAX));
+    const uint8_t *turns = memmem(rest.p, rest.n, boost_turns, sizeof boost_turns);
+    const uint8_t *leaves = memmem(rest.p, rest.n, boost_leaves, sizeof boost_leaves);
+    int32_t depth = 8 - (int8_t)rest.p[sizeof boost];
+    if (!turns || !leaves || leaves < turns)
+        return 0;
+    struct unwind_rule rule = {.cfa = UNWIND_CFA_RSP, .cfa_offset = 8};
+    say(to, at, rule);
+    rule.cfa_offset = depth;
+    say(to, at + BOOST_STORES, rule);
+    rule = with_rbp;
+    rule.cfa = UNWIND_CFA_REGISTER + RAX;
+    rule.cfa_offset = depth;
+    say(to, (uint64_t)(turns - (const uint8_t *)code.p) + 3, rule);
+    return (size_t)(leaves - (const uint8_t *)code.p) + sizeof boost_leaves;
+}
+
+static bool is_there(struct bytes code, size_t at, const uint8_t *what, size_t n)
+{
+    return at <= code.n && n <= code.n - at && memcmp(code.p + at, what, n) == 0;
+}
+
+size_t switches_run(struct bytes code, cfi_row_fn on_row, void *user)
+{
+    struct output to = {on_row, user};
+    for (size_t i = 0; i < code.n; i++) {
+        if (is_there(code, i, coro, sizeof coro))
+            return run_coro(code, i, &to);
+        if (is_there(code, i, boost, sizeof boost) &&
+            is_there(code, i + BOOST_STORES, boost_stores, sizeof boost_stores))
+            return run_boost(code, i, &to);
+    }
+    return 0;
+}

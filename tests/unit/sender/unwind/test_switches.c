@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Switches of stacks as compilers have left them in files: known by their instructions, each with its rule.
+ */
+#include "tests/lib/unit.h"
+
+#include "sender/unwind/switches.h"
+
+static struct {
+    uint64_t at;
+    struct unwind_rule rule;
+} row[32];
+static uint32_t n_rows;
+
+static void on_row(void *user, uint64_t at, const struct unwind_rule *rule)
+{
+    (void)user;
+    ck_assert_uint_lt(n_rows, 32);
+    ck_assert(n_rows == 0 || row[n_rows - 1].at < at);
+    row[n_rows].at = at;
+    row[n_rows++].rule = *rule;
+}
+
+static size_t run(struct bytes code)
+{
+    n_rows = 0;
+    return switches_run(code, on_row, NULL);
+}
+
+static void check(uint64_t at, struct unwind_rule want)
+{
+    struct unwind_rule is = {0};
+    for (uint32_t i = 0; i < n_rows && row[i].at <= at; i++)
+        is = row[i].rule;
+    ck_assert_int_eq(is.cfa, want.cfa);
+    ck_assert_int_eq(is.cfa_offset, want.cfa_offset);
+    ck_assert_int_eq(is.rbp, want.rbp);
+    ck_assert_int_eq(is.rbp_offset, want.rbp_offset);
+}
+
+static struct unwind_rule saved(uint8_t cfa, int32_t depth)
+{
+    return (struct unwind_rule){cfa, UNWIND_RBP_AT_CFA, -16, depth};
+}
+
+#define PUSHED  "\x55\x53\x41\x54\x41\x55\x41\x56\x41\x57"
+#define TURNED  "\x48\x89\x27\x48\x8b\x26"
+#define POPPED  "\x41\x5f\x41\x5e\x41\x5d\x41\x5c\x5b\x5d"
+#define AT_HAND "\x90\x90\x90"
+
+UNIT(libcoro_s_and_ruby_s)
+{
+    static const struct unwind_rule leaf = {.cfa = UNWIND_CFA_RSP, .cfa_offset = 8};
+    ck_assert_uint_eq(run(BYTES_LIT(AT_HAND PUSHED TURNED POPPED "\x48\x89\xf8\xc3\x90")), 3 + 30);
+    check(2, (struct unwind_rule){0});
+    check(3, leaf);
+    check(4, saved(UNWIND_CFA_RSP, 16));
+    check(3 + 10, saved(UNWIND_CFA_RSP, 56)); /* to be turned, … */
+    check(3 + 16, saved(UNWIND_CFA_RSP, 56)); /* … and turned */
+    check(3 + 18, saved(UNWIND_CFA_RSP, 48));
+    check(3 + 25, saved(UNWIND_CFA_RSP, 16));
+    check(3 + 26, leaf);
+    check(3 + 29, leaf);
+    ck_assert_uint_eq(run(BYTES_LIT(PUSHED TURNED POPPED "\x59\xff\xe1")), 30);
+    check(26, leaf);
+    check(27, (struct unwind_rule){UNWIND_CFA_RSP, UNWIND_RBP_RA_IN_REG, 2, 0});
+}
+
+#define BOOST(room)                                                                                        \
+    "\x48\x8d\x64\x24" room "\x0f\xae\x1c\x24\xd9\x7c\x24\x04\x48\x89\x6c\x24\x38\x48\x89\xe0\x48\x89\xfc" \
+    "\x4c\x8b\x44\x24\x40\x48\x8d\x64\x24\x48\x48\x89\xc7\x41\xff\xe0"
+
+UNIT(boost_s)
+{
+    ck_assert_uint_eq(run(BYTES_LIT(AT_HAND BOOST("\xc0") "\x66\x90")), 3 + 5 + 8 + 5 + 6 + 5 + 5 + 3 + 3);
+    check(3, (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 8});
+    check(3 + 5, (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 0x48});
+    check(3 + 24, saved(UNWIND_CFA_REGISTER, 0x48)); /* by rax, what was left */
+    check(3 + 39, saved(UNWIND_CFA_REGISTER, 0x48));
+    run(BYTES_LIT(BOOST("\xc8")));
+    check(5, (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 0x40});
+}
+
+UNIT(what_is_cut_or_something_else_has_none)
+{
+    static const char coro[] = PUSHED TURNED POPPED, boost[] = BOOST("\xc0");
+    for (size_t n = 0; n < sizeof coro - 1; n++)
+        ck_assert(run(bytes_of(coro, n)) == 0 && n_rows == 0);
+    for (size_t n = 0; n < sizeof boost - 1; n++)
+        ck_assert(run(bytes_of(boost, n)) == 0 && n_rows == 0);
+    ck_assert_uint_eq(run(BYTES_LIT(PUSHED "\x48\x89\x26" POPPED)), 0);
+}
