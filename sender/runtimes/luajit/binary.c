@@ -72,14 +72,20 @@ static bool number_behind(struct bytes code, const void *bytes, size_t n, int32_
     return true;
 }
 
+/* Whether a file is run, and not only linked to: what a program has in itself it need not export. */
+static bool is_program(const struct dynamic *d)
+{
+    return d->header.e_type == ET_EXEC || (d->flags & DF_1_PIE) || dynamic_header(d, PT_INTERP);
+}
+
 bool luajit_binary_find(struct luajit_binary *ret, const struct source *file)
 {
     struct dynamic d;
     Elf64_Sym symbol;
     int32_t dispatch, trace;
     *ret = (struct luajit_binary){0};
-    if (!dynamic_open(&d, file) || !dynamic_find(&d, "luaJIT_setmode", STT_FUNC, &symbol, NULL) ||
-        !find_interpreter(&d, ret))
+    bool is_exported = dynamic_open(&d, file) && dynamic_find(&d, "luaJIT_setmode", STT_FUNC, &symbol, NULL);
+    if ((!is_exported && !is_program(&d)) || !find_interpreter(&d, ret))
         return false;
     autofree uint8_t *code = malloc(ret->size);
     if (!code || !dynamic_read(&d, ret->start, code, ret->size))
@@ -106,5 +112,6 @@ static bool read_version(const char *text, void *user)
 bool luajit_binary_version(char ret[24], const struct source *file)
 {
     struct dynamic d;
-    return dynamic_open(&d, file) && constant_find(&d, BYTES_LIT("LuaJIT 2.1."), read_version, ret);
+    (void)dynamic_open(&d, file); /* a static program has no symbols, but headers */
+    return d.n_program > 0 && constant_find(&d, BYTES_LIT("LuaJIT 2.1."), read_version, ret);
 }

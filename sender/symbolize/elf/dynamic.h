@@ -32,7 +32,7 @@ struct dynamic {
 };
 
 /* Reads headers and the dynamic section; the source must stay. False: it is no such file, or has no dynamic
- * symbols. */
+ * symbols, as a static program; of that one the headers are read all the same. */
 bool dynamic_open(struct dynamic *d, const struct source *s);
 
 /* The first program header of a type; NULL: there is none. */
