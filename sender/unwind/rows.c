@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "sender/symbolize/elf/dynamic.h"
 #include "sender/unwind/functions.h"
 #include "sender/unwind/switches.h"
 
@@ -31,6 +32,7 @@
 
 struct rows_file {
     struct functions functions;
+    uint64_t abort; /* file offset of the C library's; 0: it is not in the file */
     uint32_t n_pages;
     struct function around[AROUND_MAX];
 };
@@ -142,9 +144,7 @@ static void add_unsaid(struct compiler *c, const struct source *file, uint64_t f
     c->last = from;
     c->end = to;
     c->to_offset = (int64_t)from;
-    size_t end = switches_run(bytes, on_row, c);
-    if (end > 0 && from + end < to)
-        add(c, from + end, nothing);
+    switches_run(bytes, on_row, c);
 }
 
 static void compile(struct compiler *c, struct rows_file *f, const struct image_segment *segment)
@@ -169,11 +169,27 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
             return;
         /* Where two overlap, the next begins where it says. */
         end = one->offset + opened.size;
-        c->end = end = next ? min_of(end, next->offset) : end;
+        end = next ? min_of(end, next->offset) : end;
+        end -= end == f->abort && end > one->offset;
+        c->end = end;
         run_function(c, functions, one, &opened);
     }
     if (end)
         add_unsaid(c, functions->image.source, end, segment_end);
+}
+
+/* libcoro's stacks return to abort(3) at their root, which follows on what ends with a call of it: the byte
+ * before it is padding as well. */
+static uint64_t find_abort(const struct image *image)
+{
+    struct dynamic d;
+    Elf64_Sym symbol;
+    uint64_t ret, room;
+    return image->has_c_library && dynamic_open(&d, image->source) &&
+                   dynamic_find(&d, "abort", STT_FUNC, &symbol, NULL) &&
+                   image_offset(image, symbol.st_value, &ret, &room)
+               ? ret
+               : 0;
 }
 
 int rows_open(struct rows_file **ret, const struct source *s)
@@ -187,6 +203,7 @@ int rows_open(struct rows_file **ret, const struct source *s)
         return r == IMAGE_NONE ? ROWS_NONE : r;
     }
     const struct image *image = &f->functions.image;
+    f->abort = find_abort(image);
     if (functions_any(&f->functions)) {
         const struct image_segment *last = &image->segment[image->n_segments - 1];
         f->n_pages = (uint32_t)min_of((last->offset + last->size + UNWIND_PAGE_SIZE - 1) >> UNWIND_PAGE_BITS,

@@ -77,20 +77,44 @@ static size_t run_boost(struct bytes code, uint64_t at, const struct output *to)
     return (size_t)(leaves - (const uint8_t *)code.p) + sizeof boost_leaves;
 }
 
-static bool is_there(struct bytes code, size_t at, const uint8_t *what, size_t n)
+/* Boost.Context: push %rbp; jmp *%rbx begins a context, with the next instruction as the return address,
+ * where it ends: xor %rdi, %rdi; call _exit; hlt. */
+static const uint8_t boost_root[] = {0x55, 0xff, 0xe3, 0x48, 0x31, 0xff, 0xe8};
+#define BOOST_ROOT_SIZE (sizeof boost_root + 5)
+
+static size_t run_boost_root(struct bytes code, uint64_t at, const struct output *to)
 {
-    return at <= code.n && n <= code.n - at && memcmp(code.p + at, what, n) == 0;
+    (void)code;
+    say(to, at + 2,
+        (struct unwind_rule){.cfa = UNWIND_CFA_ROOT}); /* a return address is looked up one before */
+    return at + BOOST_ROOT_SIZE;
 }
 
-size_t switches_run(struct bytes code, cfi_row_fn on_row, void *user)
+static bool is_there(struct bytes code, size_t at, const uint8_t *what, size_t n)
+{
+    return at <= code.n && n <= code.n - at && memcmp((const uint8_t *)code.p + at, what, n) == 0;
+}
+
+/* What is at a place: where it ends, 0: nothing. */
+static size_t run_at(struct bytes code, size_t at, const struct output *to)
+{
+    if (is_there(code, at, coro, sizeof coro))
+        return run_coro(code, at, to);
+    if (is_there(code, at, boost_root, sizeof boost_root))
+        return run_boost_root(code, at, to);
+    if (is_there(code, at, boost, sizeof boost) &&
+        is_there(code, at + BOOST_STORES, boost_stores, sizeof boost_stores))
+        return run_boost(code, at, to);
+    return 0;
+}
+
+void switches_run(struct bytes code, cfi_row_fn on_row, void *user)
 {
     struct output to = {on_row, user};
-    for (size_t i = 0; i < code.n; i++) {
-        if (is_there(code, i, coro, sizeof coro))
-            return run_coro(code, i, &to);
-        if (is_there(code, i, boost, sizeof boost) &&
-            is_there(code, i + BOOST_STORES, boost_stores, sizeof boost_stores))
-            return run_boost(code, i, &to);
+    for (size_t i = 0; i < code.n;) {
+        size_t end = run_at(code, i, &to);
+        if (end > 0)
+            say(&to, end, (struct unwind_rule){0});
+        i = end > 0 ? end : i + 1;
     }
-    return 0;
 }

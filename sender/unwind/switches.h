@@ -13,8 +13,8 @@
 /* No switch is longer. */
 #define SWITCH_MAX 128u
 
-/* The first switch in some code: on_row is called where the rule changes, `address` being from the code's
- * begin on. Answers where it ends; 0: there is none. */
-size_t switches_run(struct bytes code, cfi_row_fn on_row, void *user);
+/* The switches in some code, and what begins a context of Boost.Context's, which is its root: on_row is
+ * called where the rule changes, `address` being from the code's begin on. */
+void switches_run(struct bytes code, cfi_row_fn on_row, void *user);
 
 #endif

@@ -15,15 +15,18 @@ static void on_row(void *user, uint64_t at, const struct unwind_rule *rule)
 {
     (void)user;
     ck_assert_uint_lt(n_rows, 32);
-    ck_assert(n_rows == 0 || row[n_rows - 1].at < at);
+    ck_assert(n_rows == 0 || row[n_rows - 1].at <= at);
     row[n_rows].at = at;
     row[n_rows++].rule = *rule;
 }
 
+/* Where what is known ends; 0: nothing is. */
 static size_t run(struct bytes code)
 {
     n_rows = 0;
-    return switches_run(code, on_row, NULL);
+    switches_run(code, on_row, NULL);
+    ck_assert(n_rows == 0 || row[n_rows - 1].rule.cfa == UNWIND_CFA_NONE);
+    return n_rows ? row[n_rows - 1].at : 0;
 }
 
 static void check(uint64_t at, struct unwind_rule want)
@@ -78,6 +81,18 @@ UNIT(boost_s)
     check(3 + 39, saved(UNWIND_CFA_REGISTER, 0x48));
     run(BYTES_LIT(BOOST("\xc8")));
     check(5, (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 0x40});
+}
+
+UNIT(a_context_of_boost_s_has_a_root)
+{
+    static const struct unwind_rule root = {.cfa = UNWIND_CFA_ROOT};
+    ck_assert_uint_eq(
+        run(BYTES_LIT(AT_HAND "\x55\xff\xe3\x48\x31\xff\xe8\x5b\x3e\xe5\xff\xf4" BOOST("\xc0"))),
+        3 + 12 + 40);
+    check(3 + 1, (struct unwind_rule){0});
+    check(3 + 2, root);
+    check(3 + 11, root);
+    check(3 + 12, (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 8});
 }
 
 UNIT(what_is_cut_or_something_else_has_none)
