@@ -136,6 +136,29 @@ def test_a_program_that_begins_is_seen_exactly(perl):
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
 
+# A thread of Coro's has a stack of its own, which libcoro has made.
+CORO = """use Coro; use strict;
+sub spin { my $x = 0; for (my $i = 0; $i < $_[0]; $i++) { $x += $i * $i % 7 } $x }
+sub body { while (1) { spin(30); cede } }
+for (1 .. 10) { async { body() } }
+while (1) { spin(20); cede }
+"""
+
+
+def test_threads_of_coro_end_where_they_begin():
+    if not OWN or subprocess.run([OWN, "-MCoro", "-e", "1"], capture_output=True).returncode:
+        pytest.skip("no Coro here (libcoro-perl)")
+    program = Process([OWN, "-e", CORO])
+    stacks = {s: n for s, n in seen(program, 1500, first=FIRST).of(program.pid).items() if not s.first}
+    inside = {s: n for s, n in stacks.items() if "main::body" in s.names}
+    hits = sum(inside.values())
+    whole = sum(n for s, n in inside.items() if s.incomplete is None and names_of(s, "perl")[0] == "Coro::_coro_run")
+    # While it switches, Perl's own list is another's.
+    assert hits and whole >= nearly_all(AFTER, hits), [(n, s.incomplete, s.names) for s, n in inside.items() if s.incomplete][:5]
+    bad = sum(n for s, n in stacks.items() if s.incomplete)  # what Coro compiles to save Perl's variables leads nowhere
+    assert bad <= sum(stacks.values()) - nearly_all(AFTER, sum(stacks.values()))
+
+
 def test_one_that_lies_harms_nobody(tmp_path):
     lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "perl_liar.c", lambda: start(OWN, "60"), FIRST,
                                  lambda *both: min(sum(stacks.values()) for stacks in both) >= 150)

@@ -126,6 +126,29 @@ def test_a_program_that_begins_is_seen_exactly():
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
 
+# Fibers that do little else than begin, go to another one and end.
+FIBERS = """<?php
+function spin($n) { $x = 0; for ($i = 0; $i < $n; $i++) { $x += $i * $i % 7; } return $x; }
+function leaf() { spin(20); Fiber::suspend(); spin(20); }
+function turn($fibers) { foreach ($fibers as $fiber) { $fiber->resume(); } }
+function begin() { for ($i = 0; $i < 20; $i++) { $fiber = new Fiber(leaf(...)); $fiber->start(); $all[] = $fiber; } return $all; }
+for (;;) { turn(begin()); }
+"""
+
+
+def test_fibers_are_seen_whole_whatever_they_do(tmp_path):
+    (tmp_path / "fibers.php").write_text(FIBERS)
+    program = Process([needs_php(), *PCRE, tmp_path / "fibers.php"])
+    stacks = {s: n for s, n in seen(program, 2000, first=FIRST).of(program.pid).items() if not s.first}
+    hits = sum(stacks.values())
+    odd = [(n, s.incomplete, s.names) for s, n in stacks.items() if s.incomplete]
+    assert sum(n for n, *_ in odd) <= hits - nearly_all(LATE, hits), odd[:5]
+    # One that is being left has been taken from the list of who has resumed it.
+    switching = [s.names for s in stacks if s.names[0] == "jump_fcontext" and "Fiber::suspend" not in s.names]
+    assert all(names[-1] in ("_start", "{main}", "make_fcontext") for names in switching), switching[:5]
+    assert any({"turn", "begin"} & set(names) for names in switching)
+
+
 def test_one_that_lies_harms_nobody(tmp_path):
     command = [needs_php(), *PCRE, PROGRAM, "60"]
     lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "php_liar.c", lambda: Process(command), FIRST,
