@@ -26,7 +26,12 @@
 
 /* Whose request took the worker so much of its time is slow for a while, and then all but small requests from
  * there go to a lane. The first request of a profiler, with every name new, takes half of it. */
-#define SLOW_NS     (10u * 1000 * 1000)
+#define SLOW_NS (10u * 1000 * 1000)
+/* …and whose dear requests took so much of it together, in that while: many that each take nearly SLOW_NS (60
+ * KB of new names) keep others waiting as one does that takes more. The first requests of a profiler are a
+ * few. */
+#define DEAR_NS     (5u * 1000 * 1000 / 2)
+#define DEAR_SUM_NS (4 * SLOW_NS)
 #define SLOW_FOR_NS (10ull * NSEC_PER_SEC)
 #define SLOW_BYTES  ((size_t)16 << 10)
 
@@ -145,20 +150,32 @@ static uint64_t cpu_time(void)
     return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
+static void note_dear(struct offload_host *h, uint64_t took, uint64_t now)
+{
+    if (now - h->since > SLOW_FOR_NS) {
+        h->since = now;
+        h->dear = 0;
+    }
+    h->dear += took;
+    if (took > SLOW_NS || h->dear > DEAR_SUM_NS)
+        h->slow_until = now + SLOW_FOR_NS;
+}
+
 void offload_take(struct offload *o, struct request *q, enum profiles_layout layout)
 {
     const struct http_peer *peer = q->exchange->peer;
-    uint64_t *slow_until = &o->slow_until[peer ? peer->host % OFFLOAD_HOSTS : 0];
+    struct offload_host *host = &o->hosts[peer ? peer->host % OFFLOAD_HOSTS : 0];
     size_t light = LARGE_BYTES;
-    if (unlikely(*slow_until != 0))
-        light = clock_monotonic() < *slow_until ? SLOW_BYTES : (*slow_until = 0, LARGE_BYTES);
+    if (unlikely(host->slow_until != 0))
+        light = clock_monotonic() < host->slow_until ? SLOW_BYTES : (host->slow_until = 0, LARGE_BYTES);
     struct processed result;
     uint64_t began = cpu_time();
     if (q->body.n > light || processor_run(o->processor, q, layout, light, &result) == PROCESSOR_LARGE) {
         hand_over(o, q, layout);
         return;
     }
-    if (cpu_time() - began > SLOW_NS)
-        *slow_until = clock_monotonic() + SLOW_FOR_NS;
+    const uint64_t took = cpu_time() - began;
+    if (unlikely(took > DEAR_NS))
+        note_dear(host, took, clock_monotonic());
     o->done(q, &result);
 }

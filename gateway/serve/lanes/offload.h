@@ -17,7 +17,10 @@ struct offload {
     struct lane_inbox *inbox; /* NULL: there are no lanes */
     /* The last word on a request that was taken; from inside offload_take, or later by the worker's loop. */
     void (*done)(struct request *q, const struct processed *p);
-    uint64_t slow_until[OFFLOAD_HOSTS]; /* 0: it is not */
+    struct offload_host {
+        uint64_t slow_until;  /* 0: it is not */
+        uint64_t dear, since; /* what its dear requests took since then */
+    } hosts[OFFLOAD_HOSTS];
 };
 
 /* lanes: NULL for none. processor and budget outlive it. 0 or -ENOMEM. */

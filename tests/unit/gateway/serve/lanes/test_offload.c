@@ -371,3 +371,26 @@ UNIT(whose_requests_are_slow_goes_to_a_lane_and_others_do_not)
     ck_assert(!by_lane);
     stop(&f);
 }
+
+UNIT(whose_requests_are_dear_together_is_slow_too)
+{
+    struct fixture f;
+    start(&f);
+    const struct call call = post(&f, 20 << 10);
+    busy_ns = 7 * NSEC_PER_MSEC;
+    for (int i = 0; i < 4; i++) {
+        begins(ask_with(&f, &call), "200\n");
+        ck_assert(!by_lane); /* a profiler's first ones, with every name new */
+    }
+    for (int i = 0; i < 2; i++)
+        begins(ask_with(&f, &call), "200\n");
+    begins(ask_with(&f, &call), "200\n");
+    ck_assert(by_lane);
+    f.peer.host = 8;
+    busy_ns = NSEC_PER_MSEC;
+    for (int i = 0; i < 60; i++) {
+        begins(ask_with(&f, &call), "200\n");
+        ck_assert(!by_lane); /* many that are not */
+    }
+    stop(&f);
+}
