@@ -187,7 +187,7 @@ static void pump(struct connection *c)
 
 static struct turns_spell spell_begin(const struct connection *c)
 {
-    return turns_spell_begin(&c->host->turns, c->node.turn.address);
+    return turns_spell_begin(&c->host->turns, c->node.turn.address, io_loop_now(c->host->loop));
 }
 
 static void charge(struct connection *c, struct turns_spell spell)

@@ -59,6 +59,11 @@ static void look_at_clock(struct turns *t, uint64_t now)
     t->spent = 0;
 }
 
+static bool is_alone(const struct turns *t, uint64_t now)
+{
+    return now - t->others_seen >= TURNS_ALONE_NS;
+}
+
 bool turns_must_wait(struct turns *t, uint32_t address, uint64_t now)
 {
     struct usage *u = &t->usage[address];
@@ -71,7 +76,7 @@ bool turns_must_wait(struct turns *t, uint32_t address, uint64_t now)
     if (likely(u->debt <= TURNS_BUSY_NS))
         return false;
     look_at_clock(t, now);
-    return now - t->others_seen < TURNS_ALONE_NS && (!turns_is_empty(t) || t->spent >= TURNS_ROUND_NS);
+    return !is_alone(t, now) && (!turns_is_empty(t) || t->spent >= TURNS_ROUND_NS);
 }
 
 void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns)
@@ -85,10 +90,10 @@ void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns)
     }
 }
 
-/* Processor time is asked for by whom it may matter to: 0.8 us on a virtual machine. */
-struct turns_spell turns_spell_begin(const struct turns *t, uint32_t address)
+/* Processor time is asked for where it may matter: 0.8 us on a virtual machine. */
+struct turns_spell turns_spell_begin(const struct turns *t, uint32_t address, uint64_t now)
 {
-    const bool is_near = t->usage[address].debt > TURNS_BUSY_NS / 4;
+    const bool is_near = t->usage[address].debt > TURNS_BUSY_NS / 4 && !is_alone(t, now);
     return (struct turns_spell){clock_monotonic(), is_near ? clock_thread() : 0};
 }
 

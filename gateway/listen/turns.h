@@ -77,12 +77,12 @@ void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns);
 
 /* The same of work that was measured, of an address that may be busy soon by the processor time of the
  * thread: what others take of the machine meanwhile is not its doing, and would make it busy beside whoever
- * takes it. Of all others it is by the clock alone: processor time is a system call. `ended`: by
- * clock_monotonic. */
+ * takes it. Of all others, and of who is alone, it is by the clock: processor time is a system call. `ended`:
+ * by clock_monotonic. */
 struct turns_spell {
     uint64_t began, cpu; /* cpu: of the thread then; 0: not measured */
 };
-struct turns_spell turns_spell_begin(const struct turns *t, uint32_t address);
+struct turns_spell turns_spell_begin(const struct turns *t, uint32_t address, uint64_t now);
 void turns_spell_charge(struct turns *t, uint32_t address, uint64_t now, struct turns_spell spell,
                         uint64_t ended);
 

@@ -70,7 +70,7 @@ UNIT(who_uses_much_waits_when_a_turn_is_used_up)
 static void nap(struct turns *t, uint32_t address, uint64_t now)
 {
     const struct timespec time = {.tv_nsec = (long)(2 * TURNS_BUSY_NS)};
-    const struct turns_spell spell = turns_spell_begin(t, address);
+    const struct turns_spell spell = turns_spell_begin(t, address, now);
     nanosleep(&time, NULL);
     turns_spell_charge(t, address, now, spell, clock_monotonic());
 }
@@ -82,6 +82,7 @@ UNIT(who_may_be_busy_soon_is_not_charged_what_others_take_of_the_machine)
     struct turn other = {0};
     const uint64_t now = 1000 * MS;
     turns_wait(t, &other);
+    turns_must_wait(t, 7, now);
     turns_charge(t, 7, now, TURNS_BUSY_NS / 2);
     turns_must_wait(t, 8, now);
     for (int i = 0; i < 3; i++)
