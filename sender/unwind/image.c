@@ -194,6 +194,9 @@ int image_read(struct image *ret, const struct source *s)
                                             .has_no_end = at.has_no_end};
     }
     read_needed(&image, s, &h);
+    uint64_t room;
+    if (!h.e_entry || !image_offset(&image, h.e_entry, &image.entry, &room))
+        image.entry = 0;
     *ret = image;
     return 0;
 }

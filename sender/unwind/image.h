@@ -32,6 +32,7 @@ struct image {
     uint64_t table;         /* file offset */
     uint32_t n_table;       /* entries; 0: there is none */
     uint64_t table_address; /* what its numbers are relative to */
+    uint64_t entry;         /* where the program begins, file offset; 0: it is not said */
     bool is_alone;          /* it needs no library: what a signal handler returns to is in it … */
     bool has_c_library;     /* … and this, or it needs nothing but the dynamic linker: makecontext(3) is */
 };

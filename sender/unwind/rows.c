@@ -27,6 +27,10 @@
  * are shorter than a jump. */
 #define AROUND_MAX 1024u
 
+/* What a program begins with is written by hand: where nothing is said of it (glibc's dynamic linker), and it
+ * is alone in so much code, there is no caller. */
+#define ENTRY_MAX 128u
+
 /* Of a stretch of code that nothing is said of so much is looked at for a page. */
 #define UNSAID_MAX (UNWIND_PAGE_SIZE + 2 * SWITCH_MAX)
 
@@ -46,7 +50,8 @@ struct compiler {
 };
 
 static const struct unwind_rule nothing = {0}, unknown = {.cfa = UNWIND_CFA_UNKNOWN},
-                                padding = {.cfa = UNWIND_CFA_PADDING}, restorer = {.cfa = UNWIND_CFA_SIGNAL};
+                                padding = {.cfa = UNWIND_CFA_PADDING}, restorer = {.cfa = UNWIND_CFA_SIGNAL},
+                                root = {.cfa = UNWIND_CFA_ROOT};
 
 /* The number of a rule, the same for equal ones; lately used ones are mostly wanted again. */
 static uint16_t rule_number(struct rows *rows, struct unwind_rule rule)
@@ -131,16 +136,20 @@ static void run_function(struct compiler *c, struct functions *f, const struct f
 }
 
 /* Code that nothing is said of, from `from` to `to`. */
-static void add_unsaid(struct compiler *c, const struct source *file, uint64_t from, uint64_t to)
+static void add_unsaid(struct compiler *c, const struct image *image, uint64_t from, uint64_t to)
 {
     uint8_t code[UNSAID_MAX];
     add(c, from, nothing);
+    if (image->entry - from < PADDING_MAX && to - from <= ENTRY_MAX) {
+        add(c, image->entry, root);
+        return;
+    }
     /* Of the page, and what began before it. */
     from = max_of(from, c->from - min_of(c->from, (uint64_t)SWITCH_MAX));
     to = min_of(to, from + UNSAID_MAX);
     if (from >= c->to || to <= c->from)
         return;
-    struct bytes bytes = bytes_of(code, source_read_some(file, from, code, to - from));
+    struct bytes bytes = bytes_of(code, source_read_some(image->source, from, code, to - from));
     c->last = from;
     c->end = to;
     c->to_offset = (int64_t)from;
@@ -162,7 +171,7 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
             continue;
         uint64_t gap = end && one->offset > end ? one->offset - end : 0;
         if (gap >= PADDING_MAX)
-            add_unsaid(c, functions->image.source, end, one->offset);
+            add_unsaid(c, &functions->image, end, one->offset);
         else if (gap > 0 && functions->image.has_c_library)
             add(c, end, padding);
         if (one->offset >= c->to)
@@ -175,7 +184,7 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
         run_function(c, functions, one, &opened);
     }
     if (end)
-        add_unsaid(c, functions->image.source, end, segment_end);
+        add_unsaid(c, &functions->image, end, segment_end);
 }
 
 /* libcoro's stacks return to abort(3) at their root, which follows on what ends with a call of it: the byte

@@ -102,6 +102,22 @@ UNIT(each_instruction_of_a_function_has_its_rule)
     free((void *)file.p);
 }
 
+/* As in glibc's dynamic linker, which says nothing of its first instructions. */
+UNIT(what_a_program_begins_with_is_its_root)
+{
+    struct bytes file = own_file();
+    struct source s = source_memory(file);
+    uint64_t at = offset_of(file, framed);
+    extern const char __ehdr_start[];
+    ((Elf64_Ehdr *)file.p)->e_entry = (uint64_t)(uintptr_t)framed - (uint64_t)(uintptr_t)__ehdr_start + 7 + 8;
+    struct rows_file *f = opened(&s);
+    ck_assert(find(f, at + 7 + 7).cfa != UNWIND_CFA_ROOT);
+    ck_assert_int_eq(find(f, at + 7 + 8).cfa, UNWIND_CFA_ROOT);
+    ck_assert_int_eq(find(f, at + 7 + 32).cfa, UNWIND_CFA_ROOT);
+    rows_close(f);
+    free((void *)file.p);
+}
+
 static struct {
     struct bytes file;
     uint32_t reads;
