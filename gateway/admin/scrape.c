@@ -26,8 +26,12 @@
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 
-/* At once: two Prometheus servers and two people. */
-#define SCRAPES_MAX 4u
+/* At once: two Prometheus servers and two people. Fewer where memory is in use, since a page takes about what
+ * it shows: four of a full store left none for requests. Two, so that one who reads slowly does not keep
+ * others waiting. */
+#define SCRAPES_MAX       4u
+#define SCRAPES_TIGHT_MAX 2u
+#define TIGHT_PART        4u /* of limits.memory, all that is held */
 
 /* From the first byte to the last: more than any scrape_timeout. A scraper that is slower has given up. */
 #define SCRAPE_NS (60 * (uint64_t)NSEC_PER_SEC)
@@ -370,11 +374,18 @@ static void refuse(struct scrape *s)
     say(s->exchange, 503, "too many are reading the metrics, or memory is out\n");
 }
 
+static uint32_t places(const struct scrapes *all)
+{
+    const struct budget *b = all->source.budget;
+    const bool is_tight = b && atomic_load_explicit(&b->used, memory_order_relaxed) > b->limit / TIGHT_PART;
+    return is_tight ? SCRAPES_TIGHT_MAX : SCRAPES_MAX;
+}
+
 /* Gives places to those who wait, as far as there are any. */
 static void start_queued(struct scrapes *all)
 {
     struct scrape *s = next_queued(all);
-    while (s && all->n - all->n_queued < SCRAPES_MAX) {
+    while (s && all->n - all->n_queued < places(all)) {
         if (!start(s))
             refuse(s);
         s = next_queued(all);

@@ -51,6 +51,23 @@ def test_long_names_cost_neither_memory_nor_the_operator(tmp_path):
         assert gateway.rss_kib() - before < 128 * 1024
 
 
+def test_pages_of_a_full_store_leave_requests_their_memory():
+    """A page takes about what it shows. Four at once, unread, of 28,000 series left a client of one connection nothing."""
+    with running(Gateway("--set", "limits.memory=64MiB", "--set", "limits.request_bytes=16MiB")) as gateway, \
+            contextlib.ExitStack() as held:
+        for seed in range(8):
+            assert gateway.post(hostile.build("services", 100_000, seed))[0] == 200
+        bodies = [path.read_bytes() for path in captures()]
+        statuses = collections.Counter()
+        for n in range(120):
+            if n % 10 == 0:
+                reader = held.enter_context(socket.create_connection(("127.0.0.1", gateway.admin)))
+                reader.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            statuses[gateway.post(bodies[n % len(bodies)])[0]] += 1
+        assert statuses == {200: 120}
+        assert gateway.rss_kib() < 64 * 1024
+
+
 def test_what_was_acknowledged_is_on_the_page():
     with running(Gateway("--set", "metrics.flush_interval=1h")) as gateway:
         body = captures()[0].read_bytes()

@@ -120,7 +120,7 @@ static void turn(void)
 static void start_with(uint64_t stall_ns)
 {
     static struct admin_ready ready;
-    metrics.budget = (struct budget)BUDGET_INIT((size_t)4 << 20, NULL);
+    metrics.budget = (struct budget)BUDGET_INIT((size_t)64 << 20, NULL);
     metrics.pieces = 1;
     metrics.piece_bytes = 0;
     metrics.open_result = metrics.next_result = 0;
@@ -467,17 +467,17 @@ UNIT(metrics_are_gzipped_when_that_is_accepted)
     stop();
 }
 
-UNIT(health_is_told_while_pages_are_made_and_a_fifth_is_asked_to_come_back)
+/* As many as there are places; one more is asked to come back. */
+static void fill_places(uint32_t n)
 {
     struct buffer heard = BUFFER_INIT(0);
     int fd[4];
-    start();
     metrics.held = true;
-    for (int i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         fd[i] = dial();
         tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < 4;) {
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < n;) {
         ck_assert(clock_monotonic() < until);
         turn();
     }
@@ -485,15 +485,31 @@ UNIT(health_is_told_while_pages_are_made_and_a_fifth_is_asked_to_come_back)
     const char *text = scrape("/metrics", "");
     ck_assert_ptr_nonnull(strstr(text, "HTTP/1.1 503 "));
     ck_assert_ptr_nonnull(strstr(text, "retry-after: 1\r\n"));
-    close(fd[3]); /* gone while its piece is being made */
+    close(fd[n - 1]); /* gone while its piece is being made */
     turn();
     metrics.held = false;
-    for (int i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < n - 1; i++) {
         heard.n = 0;
         ck_assert(hear(fd[i], LAST_CHUNK, &heard));
         close(fd[i]);
     }
     buffer_release(&heard);
+}
+
+UNIT(health_is_told_while_pages_are_made_and_a_fifth_is_asked_to_come_back)
+{
+    start();
+    fill_places(4);
+    stop();
+}
+
+UNIT(where_memory_is_in_use_a_third_is_asked_to_come_back)
+{
+    start();
+    const size_t much = metrics.budget.limit / 4 + 1;
+    ck_assert(budget_charge(&metrics.budget, much));
+    fill_places(2);
+    budget_refund(&metrics.budget, much);
     stop();
 }
 
