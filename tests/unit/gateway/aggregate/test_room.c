@@ -256,7 +256,7 @@ UNIT(one_client_has_three_quarters_and_of_several_each_less)
  * sanitizer two and a half, unit_rounds). */
 static void churn(struct output_options options, uint32_t collect_every)
 {
-    enum { SERVICES = 20, SHORT = 500 };
+    enum { SERVICES = 20, SHORT = 500, MISSED_MAX = 12 };
     const uint32_t seconds = 150 * unit_rounds(4);
     struct world w;
     begin(&w, options);
@@ -298,8 +298,10 @@ static void churn(struct output_options options, uint32_t collect_every)
     }
     /* Each in every batch; but two that share a place among those seen before may lose one. */
     ck_assert_uint_ge(named, SERVICES * collects * 99 / 100);
+    /* What it counts before it is known as one that comes back may be in overflow: that is the same however
+     * long it goes on. */
     for (uint32_t i = 0; i < SERVICES; i++)
-        ck_assert_msg(of_service[i] >= seconds / 5 * 9 / 10, "service %u of %u resources: %" PRId64, i,
+        ck_assert_msg(of_service[i] + MISSED_MAX >= seconds / 5, "service %u of %u resources: %" PRId64, i,
                       options.max_resources, of_service[i]);
     if (options.temporality == METRIC_DELTA)
         ck_assert_int_eq(told, whole);
