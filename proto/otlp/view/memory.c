@@ -183,6 +183,7 @@ int profiles_init(struct profiles *p, struct budget *budget)
     if (!p->memory)
         return -ENOMEM;
     p->memory->budget = budget;
+    shapes_init(&p->memory->shapes);
     p->memory->joined_budget = (struct budget)BUDGET_INIT(0, budget);
     p->memory->joined = (struct arena)ARENA_INIT(&p->memory->joined_budget);
     return 0;

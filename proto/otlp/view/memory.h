@@ -10,6 +10,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
 #include "proto/otlp/view/profiles.h"
+#include "proto/otlp/view/shape.h"
 #include "proto/wire/load.h"
 
 /* Columns of one group have the same number of entries and grow together. */
@@ -67,6 +68,8 @@ struct profiles_memory {
      * them. */
     struct budget joined_budget;
     struct arena joined;
+
+    struct shapes shapes; /* of locations, from one request to the next */
 
     struct buffer translated; /* the body, when it came in an older layout; by the rules of
                                  proto/otlp/layouts/legacy.h */
