@@ -47,6 +47,7 @@ int match_outcomes_init(struct match_outcomes *o, struct match_states *states, s
     o->frame_entries.budget = o->all_entries.budget = o->series_mark.budget = budget;
     o->many.budget = budget;
     o->n_recent = MATCH_RECENT_OUTCOMES;
+    o->recent_key = hash_seed() | 1;
     o->recent = o->few = calloc(o->n_recent, sizeof *o->few);
     o->said = calloc(rules_program_attrs(o->p) + 3, sizeof *o->said);
     return o->recent && o->said ? 0 : -ENOMEM;
@@ -296,42 +297,36 @@ static inline uint32_t read_input(struct match_outcomes *o, const struct rules_v
     }
 }
 
-/* Reads the root's inputs into `values`; the place of what they lead to. */
-static inline uint32_t read_inputs(struct match_outcomes *o, const struct root *root,
-                                   const struct rules_verdict *v, const struct rules_asker *asker,
-                                   uint32_t *values)
+/* The root and its inputs, hashed under a key that nobody can foresee. Up to two inputs of one root never
+ * give what others do (each step can be undone); else that two have the same does not happen, as with strings
+ * (strings.h). */
+static inline uint64_t read_inputs(struct match_outcomes *o, const struct root *root,
+                                   const struct rules_verdict *v, const struct rules_asker *asker)
 {
-    uint64_t mixed = root->tag * 0x9e3779b97f4a7c15u;
-    for (uint32_t i = 0; i < root->n_inputs; i++) {
-        values[i] = read_input(o, v, asker, &root->input[i]);
-        mixed = (mixed ^ values[i]) * 0xd6e8feb86659fd93u;
-    }
-    return (uint32_t)(mixed >> 40) & (o->n_recent - 1);
+    uint64_t key = root->tag * o->recent_key;
+    for (uint32_t i = 0; i < root->n_inputs; i++)
+        key = ((key << 32 | key >> 32) ^ read_input(o, v, asker, &root->input[i])) * o->recent_key;
+    return key;
 }
 
-static inline bool is_of(const struct recent_outcome *recent, const struct root *root, const uint32_t *values)
+static inline uint32_t place_of(const struct match_outcomes *o, uint64_t key)
 {
-    if (recent->tag != root->tag)
-        return false;
-    for (uint32_t i = 0; i < root->n_inputs; i++)
-        if (recent->input[i] != values[i])
-            return false;
-    return true;
+    return (uint32_t)(key >> 40) & (o->n_recent - 1);
 }
 
 static void remember(struct match_outcomes *o, const struct root *root, const struct rules_verdict *v,
                      const struct rules_asker *asker, uint32_t outcome)
 {
-    struct recent_outcome made = {.tag = root->tag, .outcome = outcome};
-    if (root->too_many)
+    if (root->n_inputs == MATCH_TOO_MANY)
         return;
     if (unlikely(o->outcomes.n > MATCH_RECENT_OUTCOMES && o->n_recent < MATCH_RECENT_MANY))
         grow_recent(o);
-    uint32_t at = read_inputs(o, root, v, asker, made.input);
-    if (o->recent[at].tag != 0 && o->recent[at ^ 1].tag == 0)
+    uint64_t key = read_inputs(o, root, v, asker);
+    uint32_t at = place_of(o, key);
+    if (o->recent[at].key != 0 && o->recent[at ^ 1].key == 0)
         at ^= 1;
     if (o->memory->error == 0)
-        o->recent[at] = made;
+        o->recent[at] = (struct recent_outcome){key, outcome};
 }
 
 /* What of samples a read asks for, all of which is one input; 0: it is of something else. */
@@ -345,7 +340,7 @@ static uint64_t keys_of(const struct read *input)
 /* What the notes of an evaluation were read from becomes inputs of its root. */
 static void add_inputs(struct match_outcomes *o, struct root *root, const struct eval *e)
 {
-    for (uint32_t i = 0; i < e->notes.n && !root->too_many; i++) {
+    for (uint32_t i = 0; i < e->notes.n && root->n_inputs != MATCH_TOO_MANY; i++) {
         struct read input = *match_reads_input(o->reads, match_reads_get(o->reads, e->notes.p[i].read));
         uint64_t keys = e->at.asker->sample ? keys_of(&input) : 0;
         uint32_t have = 0;
@@ -357,7 +352,7 @@ static void add_inputs(struct match_outcomes *o, struct root *root, const struct
             input = (struct read){READ_SAMPLE, (uint32_t)keys, (uint32_t)(keys >> 32), 0};
         }
         if (have == MATCH_INPUTS) {
-            root->too_many = true;
+            root->n_inputs = MATCH_TOO_MANY;
         } else if (have == root->n_inputs || memcmp(&root->input[have], &input, sizeof input) != 0) {
             root->n_inputs = max_of(root->n_inputs, have + 1);
             root->input[have] = input;
@@ -396,7 +391,7 @@ static inline __attribute__((always_inline)) uint32_t find_in_part(struct match_
                                                                    const struct rules_asker *asker,
                                                                    uint32_t part)
 {
-    uint32_t state = v->state[part], values[MATCH_INPUTS];
+    uint32_t state = v->state[part];
     if (unlikely(state == 0)) /* there was no room for it; perhaps there is no other one, either */
         return find_outcome(o, v, active, asker, part, NULL);
     const struct state_mark *mark =
@@ -408,11 +403,12 @@ static inline __attribute__((always_inline)) uint32_t find_in_part(struct match_
             return RULES_NONE;
     }
     struct root *root = &o->root.p[place - 1];
-    if (likely(!root->too_many)) {
-        uint32_t at = read_inputs(o, root, v, asker, values);
-        if (likely(is_of(&o->recent[at], root, values)))
+    if (likely(root->n_inputs != MATCH_TOO_MANY)) {
+        uint64_t key = read_inputs(o, root, v, asker);
+        uint32_t at = place_of(o, key);
+        if (likely(o->recent[at].key == key))
             return o->recent[at].outcome;
-        if (is_of(&o->recent[at ^ 1], root, values))
+        if (o->recent[at ^ 1].key == key)
             return o->recent[at ^ 1].outcome;
     }
     return find_outcome(o, v, active, asker, part, root);

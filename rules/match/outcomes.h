@@ -21,12 +21,13 @@
 
 /* Where the decision tree begins for a state and a set of active sources; and its inputs: what any read below
  * it is a function of. */
-#define MATCH_INPUTS 8u /* more than the shipped packs ask of any sample */
+#define MATCH_INPUTS   8u /* more than the shipped packs ask of any sample */
+#define MATCH_TOO_MANY UINT32_MAX
 struct root {
-    uint32_t node, n_inputs;
-    uint32_t tag; /* a number of its own for these inputs, never 0 */
+    uint32_t node;
+    uint32_t tag;      /* a number of its own for these inputs, never 0 */
+    uint32_t n_inputs; /* MATCH_TOO_MANY: there would be more */
     struct read input[MATCH_INPUTS];
-    bool too_many; /* there would be more inputs */
 };
 
 /* Outcomes found recently, by root and what its inputs were; two places each. As many as captures have
@@ -37,8 +38,8 @@ struct root {
 #define MATCH_RECENT_OUTCOMES 2048u
 #define MATCH_RECENT_MANY     16384u
 struct recent_outcome {
-    uint32_t tag, outcome; /* of the root; 0: free */
-    uint32_t input[MATCH_INPUTS];
+    uint64_t key; /* of the root and what its inputs were; 0: free */
+    uint32_t outcome;
 };
 
 struct match_outcomes {
@@ -60,6 +61,7 @@ struct match_outcomes {
     struct recent_outcome *recent, *few; /* [n_recent] a power of two of them: the few, or the many */
     VEC(struct recent_outcome) many;
     uint32_t n_recent;
+    uint64_t recent_key; /* secret, odd */
 
     VEC(struct rules_outcome) outcomes;
     VEC(struct rules_entry) entries;
