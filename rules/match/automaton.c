@@ -251,52 +251,62 @@ static inline void set_registers(const struct transition *t, struct rules_regist
     _Static_assert(MATCH_SETS == 4 && sizeof *registers == sizeof here, "all of them");
     if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
         here = (uint64_t)frame << 32 | position;
-    for (uint32_t i = 0; i < MATCH_SETS; i++)
-        memcpy(&registers[t->set[i]], &here, sizeof here);
+    memcpy(&registers[t->set[0]], &here, sizeof here);
+    memcpy(&registers[t->set[1]], &here, sizeof here);
+    memcpy(&registers[t->set[2]], &here, sizeof here);
+    memcpy(&registers[t->set[3]], &here, sizeof here);
 }
 
-/* The items from … to - 1 of a stack, `first` being the column of class 0. Of items of several frames the
- * class is RULES_MANY, as a number -1. The state behind them, 0 when the rest was walked without the table;
- * TUPLES_NONE. */
-static inline __attribute__((always_inline)) uint32_t walk_items(struct match_automaton *a,
-                                                                 const struct rules_stack *stack,
-                                                                 struct rules_register *registers,
-                                                                 uint32_t state, uint32_t from, uint32_t to,
-                                                                 uint32_t *extra, uint32_t first)
+/* Where a walk by the table is. */
+struct by_table {
+    const uint16_t *row; /* of cells, from the column of class 0 on */
+    uint32_t state;      /* 0: the rest was walked without the table; TUPLES_NONE */
+    uint32_t extra;      /* frames beyond one an item, so far */
+};
+
+/* An item that changes something, by its cell. Whether the table knows how to go on. */
+static inline __attribute__((always_inline)) bool change(struct match_automaton *a,
+                                                         const struct rules_stack *stack,
+                                                         struct rules_register *registers,
+                                                         struct by_table *at, const uint32_t *item,
+                                                         uint32_t cell)
 {
-    const uint32_t *items = stack->items, *end = items + to, *frames_at = stack->frames_at,
-                   *classes = frames_at ? stack->item_classes : stack->classes;
-    const uint16_t *row = a->cells.p + (size_t)state * a->stride + first;
-    for (const uint32_t *item = items + from; item < end; item++) {
-        uint32_t cell = row[(int32_t)classes[*item]];
-        if (likely(cell == CELL_STAY))
-            continue;
-        uint32_t position = (uint32_t)(item - items) + *extra; /* extra: frames beyond one an item, so far */
-        if (likely(cell != CELL_UNKNOWN && !a->transitions.p[cell - CELL_FIRST].slow)) {
-            const struct transition *t = &a->transitions.p[cell - CELL_FIRST];
-            set_registers(t, registers, frames_at ? frames_at[*item] : *item, position);
-            state = t->next;
-            row = a->cells.p + t->row + first;
-            continue;
-        }
-        state = walk_item(a, stack, registers, state, (uint32_t)(item - items), position);
-        if (state == 0 || state == TUPLES_NONE)
-            return state;
-        *extra += more_frames(stack, *item);
-        row = a->cells.p + (size_t)state * a->stride + first;
+    uint32_t i = (uint32_t)(item - stack->items);
+    if (likely(cell != CELL_UNKNOWN && !a->transitions.p[cell - CELL_FIRST].slow)) {
+        const struct transition *t = &a->transitions.p[cell - CELL_FIRST];
+        set_registers(t, registers, stack->frames_at ? stack->frames_at[*item] : *item, i + at->extra);
+        at->state = t->next;
+        at->row = a->cells.p + t->row + 1;
+        return true;
     }
-    return state;
+    at->state = walk_item(a, stack, registers, at->state, i, i + at->extra);
+    if (at->state == 0 || at->state == TUPLES_NONE)
+        return false;
+    at->extra += more_frames(stack, *item);
+    at->row = a->cells.p + (size_t)at->state * a->stride + 1;
+    return true;
 }
 
-/* By the table, as far as it knows. */
+/* The state behind a walk by the table, as far as that knows. Of items of several frames the class is
+ * RULES_MANY, as a number -1. The root is not one more round of the loop, where it would be a test a frame.
+ */
 static inline uint32_t walk_by_table(struct match_automaton *a, const struct rules_stack *stack,
                                      struct rules_register *registers)
 {
-    uint32_t extra = 0, frames = stack->n - a->of_root,
-             state = walk_items(a, stack, registers, 1, 0, frames, &extra, 1);
-    if (a->of_root && likely(state != 0 && state != TUPLES_NONE))
-        state = walk_items(a, stack, registers, state, frames, stack->n, &extra, half(a) + 1);
-    return state;
+    const uint32_t *classes = stack->frames_at ? stack->item_classes : stack->classes, *item = stack->items,
+                   *end = item + stack->n - a->of_root;
+    struct by_table at = {.row = a->cells.p + a->stride + 1, .state = 1};
+    for (; item < end; item++) {
+        uint32_t cell = at.row[(int32_t)classes[*item]];
+        if (unlikely(cell != CELL_STAY) && !change(a, stack, registers, &at, item, cell))
+            return at.state;
+    }
+    if (a->of_root) {
+        uint32_t cell = at.row[(int32_t)classes[*item] + (int32_t)half(a)];
+        if (likely(cell != CELL_STAY))
+            change(a, stack, registers, &at, item, cell);
+    }
+    return at.state;
 }
 
 /* Classes that are new since the last walk. Whether the table has columns for all of them. */
