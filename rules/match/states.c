@@ -231,9 +231,9 @@ static uint32_t count_states(struct match_states *x, const struct states_part *p
 {
     struct tuples seen;
     autofree uint64_t *masked = calloc(2 * (size_t)x->n_words, sizeof *masked);
-    uint64_t *mask = masked + x->n_words;
     if (!masked)
         return 0;
+    uint64_t *mask = masked + x->n_words;
     tuples_init(&seen, x->memory->budget);
     find_mask(x, needs, mask);
     for (uint32_t i = 0; i < part->n_states; i++) {
@@ -285,12 +285,12 @@ static __attribute__((noinline, cold)) int split(struct match_states *x)
     struct states_part *part = x->full;
     uint32_t number = (uint32_t)(part - x->parts), words = x->p->need_words, n[2], elements[2] = {1, 1};
     autofree uint32_t *needs = calloc(3 * (size_t)words, sizeof *needs);
-    uint32_t *both = needs + 2 * words;
     x->full = NULL;
     if (!needs || init_part(x, &x->parts[x->n_parts]) < 0) {
         release_part(x, &x->parts[x->n_parts]);
         return -ENOMEM;
     }
+    uint32_t *both = needs + 2 * words;
     for (uint32_t side = 0; side < 2; side++) {
         uint32_t seed = highest(x, part, number, needs, both);
         n[side] = count_with(x, part, needs + side * words, seed, needs + side * words);
