@@ -43,12 +43,18 @@ struct runtime_process {
     const struct sample_frame *ahead;
 };
 
+/* What a name was read from, the row's business: see `has_changed`. */
+struct runtime_mark {
+    uint64_t at[3], said;
+};
+
 /* What a word is called; slices into the arena, or static. */
 struct runtime_name {
     struct bytes name;                 /* .n 0: not known */
     struct bytes file;                 /* source file; "" if not known */
     uint32_t line;                     /* 0 if not known */
     const struct runtime_name *caller; /* what it is inlined into, no frame of its own; NULL: it is not */
+    struct runtime_mark mark;
 };
 
 /* A thread's stack as it was, though the thread goes on. */
@@ -90,6 +96,10 @@ struct runtime {
      * once a word and window. False: it cannot be said. NULL: it has no words. */
     bool (*resolve)(const struct runtime_process *process, const struct sample_frame *frame,
                     struct arena *text, struct runtime_name *ret);
+
+    /* Whether what a name was read from is there and says something else by now: of runtimes whose words do
+     * not tell all of them apart. Asked once a word and window. NULL: they do. */
+    bool (*has_changed)(const struct runtime_process *process, const struct runtime_mark *mark);
 
     /* What words of this runtime's in one process have in common that are called the same, 1 or more: so that
      * one whose own memory is gone has the name of another. NULL, or 0: there is nothing. */

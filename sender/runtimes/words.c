@@ -2,7 +2,8 @@
 /*
  * A table a process, which is counted by who holds one of its words: it goes when the last one does, and when
  * words_ask is not to give out more of it. The loop's thread alone makes tables and words; the words' thread
- * alone writes names and their text; a name is there when the word's state says so.
+ * alone writes names and their text, which stay as long as the table. A word whose name has changed gets
+ * another one; until then it has the one that it had.
  */
 #include "sender/runtimes/words.h"
 
@@ -27,8 +28,8 @@ struct word {
     struct word_table *table;
     struct word *next; /* of what is asked for */
     struct sample_frame frame;
-    struct runtime_name name;
-    _Atomic uint32_t state; /* enum state */
+    const struct runtime_name *_Atomic name; /* NULL: there is none */
+    _Atomic uint32_t state;                  /* enum state */
 };
 
 struct word_table {
@@ -40,7 +41,7 @@ struct word_table {
     struct arena words;
     /* The words' thread's. */
     struct intern texts;
-    struct arena callers; /* names */
+    struct arena names;
     struct intern likenesses;
     VEC(const struct word *) like; /* by number in `likenesses`, one that has a name */
     _Atomic size_t n_text;
@@ -75,7 +76,7 @@ static void table_let_go(struct word_table *t)
     intern_release(&t->texts);
     intern_release(&t->likenesses);
     vec_release(&t->like);
-    arena_release(&t->callers);
+    arena_release(&t->names);
     vec_release(&t->word);
     arena_release(&t->words);
     free(t);
@@ -83,7 +84,7 @@ static void table_let_go(struct word_table *t)
 
 const struct runtime_name *word_name(const struct word *word)
 {
-    return atomic_load_explicit(&word->state, memory_order_acquire) == WORD_NAMED ? &word->name : NULL;
+    return atomic_load_explicit(&word->name, memory_order_acquire);
 }
 
 const struct runtime *word_runtime(const struct word *word)
@@ -146,21 +147,22 @@ static bool keep(struct word_table *t, struct bytes *text)
     return true;
 }
 
-/* Keeps a name, and those of what it was inlined into. */
-static bool keep_name(struct word_table *t, struct runtime_name *name)
+/* Keeps a name, and those of what it was inlined into. NULL: memory is out. */
+static const struct runtime_name *keep_name(struct word_table *t, const struct runtime_name *name)
 {
-    for (;; name = (struct runtime_name *)name->caller) {
-        if (!keep(t, &name->name) || !keep(t, &name->file))
-            return false;
-        if (!name->caller)
-            return true;
-        struct runtime_name *caller = arena_alloc(&t->callers, sizeof *caller);
-        if (!caller)
-            return false;
-        *caller = *name->caller;
-        name->caller = caller;
-        atomic_fetch_add(&t->n_text, sizeof *caller);
+    const struct runtime_name *first = NULL, **at = &first;
+    for (; name; name = name->caller) {
+        struct runtime_name *kept = arena_alloc(&t->names, sizeof *kept);
+        if (!kept)
+            return NULL;
+        *kept = *name;
+        if (!keep(t, &kept->name) || !keep(t, &kept->file))
+            return NULL;
+        atomic_fetch_add(&t->n_text, sizeof *kept);
+        *at = kept;
+        at = &kept->caller;
     }
+    return first;
 }
 
 /* Keeps a word that has got its name for those that are like it, if it is the first one. */
@@ -172,39 +174,39 @@ static void keep_like(struct word_table *t, uint64_t likeness, const struct word
         t->like.p[t->like.n++] = word;
 }
 
-/* The name of a word that is like this one. */
-static bool name_like(const struct word_table *t, uint64_t likeness, struct runtime_name *ret)
+/* The name of a word that is like this one. NULL: there is none. */
+static const struct runtime_name *name_like(const struct word_table *t, uint64_t likeness)
 {
     uint32_t number =
         likeness ? intern_find(&t->likenesses, bytes_of(&likeness, sizeof likeness)) : INTERN_NONE;
-    if (number != INTERN_NONE)
-        *ret = t->like.p[number]->name;
-    return number != INTERN_NONE;
+    return number != INTERN_NONE ? word_name(t->like.p[number]) : NULL;
 }
 
-/* Finds a word's name. */
+/* Finds a word's name; of one that has a name, whether it is still so called. */
 static bool find_name(struct words *w, struct word *word)
 {
     struct word_table *t = word->table;
     const struct runtime *runtime = word_runtime(word);
     struct arena text = {0};
     struct runtime_name name = {.file = BYTES_LIT("")};
+    const struct runtime_name *has = word_name(word), *found = NULL;
     struct allowance one = {.left = WORDS_COST_MAX,
                             .from = ledger_share(&w->ledger, t->of.user, t->of.serial, clock_monotonic())};
     if (!runtime->resolve || allowance_is_spent(&one) || !open_table(w, word))
-        return false;
+        return has;
     struct source memory = {.fd = w->memory, .size = INT64_MAX, .allowance = &one};
     struct runtime_process process = {
         .pid = t->of.pid, .start = t->of.start, .memory = &memory, .place = &w->place};
+    if (has && !runtime->has_changed(&process, &has->mark))
+        return true;
     uint64_t likeness = runtime->likeness ? runtime->likeness(&word->frame) : 0;
-    bool found = runtime->resolve(&process, &word->frame, &text, &name) && !allowance_is_spent(&one) &&
-                 keep_name(t, &name);
-    if (found) {
-        word->name = name;
+    if (runtime->resolve(&process, &word->frame, &text, &name) && !allowance_is_spent(&one))
+        found = keep_name(t, &name);
+    if (!found)
+        found = name_like(t, likeness);
+    atomic_store_explicit(&word->name, found, memory_order_release);
+    if (found)
         keep_like(t, likeness, word);
-    } else {
-        found = name_like(t, likeness, &word->name);
-    }
     arena_release(&text);
     return found;
 }
@@ -232,7 +234,7 @@ static void *run(void *argument)
             w->last = &w->first;
         pthread_mutex_unlock(&w->lock);
         bool found = find_name(w, word);
-        atomic_store_explicit(&word->state, found ? WORD_NAMED : WORD_FAILED, memory_order_release);
+        atomic_store(&word->state, found ? WORD_NAMED : WORD_FAILED);
         table_let_go(word->table); /* which words_ask held for us */
         pthread_mutex_lock(&w->lock);
         w->answered++;
@@ -378,7 +380,7 @@ struct word *words_ask(struct words *w, const struct words_process *of, const st
     t->used = now;
     atomic_fetch_add(&t->held, 1);
     uint32_t state = atomic_load(&word->state);
-    if (state == WORD_ASKED || state == WORD_NAMED)
+    if (state == WORD_ASKED || (state == WORD_NAMED && !word_runtime(word)->has_changed))
         return word;
     atomic_store(&word->state, WORD_ASKED);
     atomic_fetch_add(&t->held, 1);
@@ -387,7 +389,8 @@ struct word *words_ask(struct words *w, const struct words_process *of, const st
     *w->last = word;
     w->last = &word->next;
     w->asked++;
-    pthread_cond_signal(&w->wake);
+    if (state != WORD_NAMED) /* else it has time, and is done with the others in one go */
+        pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
     return word;
 }
@@ -398,6 +401,7 @@ void words_settle(struct words *w)
     struct timespec at = {.tv_sec = (time_t)(until / NSEC_PER_SEC), .tv_nsec = (long)(until % NSEC_PER_SEC)};
     pthread_mutex_lock(&w->lock);
     uint64_t asked = w->asked;
+    pthread_cond_signal(&w->wake);
     while (w->answered < asked && !w->stopping &&
            pthread_cond_timedwait(&w->answered_some, &w->lock, &at) == 0)
         ;

@@ -60,7 +60,8 @@ int words_new(struct words **ret, const struct words_options *options);
  * is fine. */
 struct words *words_free(struct words *w);
 
-/* A word of a process, held; its name is looked for if it has none. NULL: memory is out. */
+/* A word of a process, held; its name is looked for if it has none, or may have another by now. Once a
+ * window. NULL: memory is out. */
 struct word *words_ask(struct words *w, const struct words_process *of, const struct sample_frame *frame,
                        uint64_t now);
 
@@ -71,7 +72,8 @@ void words_sweep(struct words *w, uint64_t now);
 /* Waits until what was asked for so far is answered, for WORDS_SETTLE_NS at most. Any thread. */
 void words_settle(struct words *w);
 
-/* NULL: it is not known (yet). Valid as long as the word is held; what it says does not change. */
+/* NULL: it is not known (yet). Valid as long as the word is held, and what it says does not change; but a
+ * word that is asked for again may get another one. */
 const struct runtime_name *word_name(const struct word *word);
 const struct runtime *word_runtime(const struct word *word);
 /* process.runtime.version; "": not known. Of one that has a name. */

@@ -7,10 +7,11 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import are_named, beside_a_liar, judged, names_of, nearly_all, say, seen, seen_from_its_begin
-from programs import ROOT, Process
+from profiles import Receiver, are_named, beside_a_liar, busy, judged, names_of, nearly_all, profsend, say, seen, seen_from_its_begin, started
+from programs import ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.erl"
+RELOADED = ROOT / "tests/runtimes/reloaded.erl"
 OWN = shutil.which("erl")
 LATE = 0.99  # of the samples of a program that runs already are exact, complete and named
 FIRST = 1.0  # seconds within which its place must be known, on a machine that eight others use
@@ -56,16 +57,19 @@ def versions():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What the program was compiled to."""
+    """What the programs were compiled to."""
     folder = tmp_path_factory.mktemp("erlang", numbered=True)
     folder.chmod(0o755)
-    subprocess.run([shutil.which("erlc") or pytest.skip("no Erlang here"), "-o", folder, PROGRAM], check=True, cwd=ROOT)
+    subprocess.run([shutil.which("erlc") or pytest.skip("no Erlang here"), "-o", folder, PROGRAM, RELOADED], check=True, cwd=ROOT)
     return folder
 
 
+def begin(erl, folder, *options):
+    return Process([erl or pytest.skip("no Erlang here"), "-noshell", "-pa", folder, *options], env={**os.environ, "ERL_AFLAGS": "", "ERL_CRASH_DUMP": "/dev/null"})
+
+
 def start(erl, folder, seconds, *options):
-    return Process([erl or pytest.skip("no Erlang here"), "-noshell", *options, "-pa", folder, "-s", "chains", "main", seconds],
-                   env={**os.environ, "ERL_AFLAGS": "", "ERL_CRASH_DUMP": "/dev/null"})
+    return begin(erl, folder, *options, "-s", "chains", "main", seconds)
 
 
 def is_exact(stack):
@@ -134,6 +138,25 @@ def test_a_program_that_begins_is_seen_exactly(erl, folder):
     text = say(f"of {sum(stacks.values())}", hits, exact, complete, named, odd)
     assert hits > 0.3 * sum(stacks.values()), text
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
+
+
+@pytest.mark.parametrize("erl", versions())
+def test_a_module_that_is_loaded_again_has_its_new_names(erl, folder):
+    def hits(name):
+        return sum(n for stack, n in receiver.of(program.pid).items() if f"hot:{name}/0" in stack.names)
+    file = folder / f"now-{os.getpid()}"
+    file.unlink(missing_ok=True)
+    with Receiver() as receiver, running(begin(erl, folder, "-run", "reloaded", "main", file)) as program:
+        busy(program, 1.0)
+        with running(profsend(receiver, "--pid", program.pid)) as sender:
+            started(sender)
+            wait_for(lambda: hits("first") >= 300, "the first version")
+            file.touch()
+            wait_for(lambda: hits("other") >= 300, "the other version")
+            before = hits("first")
+            wait_for(lambda: hits("other") >= 900, "the other version alone")
+            assert hits("first") == before
+            assert sender.stop() == 0, sender.log()
 
 
 def test_one_that_lies_harms_nobody(tmp_path, folder):

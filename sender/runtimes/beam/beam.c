@@ -56,10 +56,16 @@ static bool resolve(const struct runtime_process *process, const struct sample_f
     return beam_function_name(process->memory, place, frame, text, ret);
 }
 
+static bool has_changed(const struct runtime_process *process, const struct runtime_mark *mark)
+{
+    return beam_function_has_changed(process->memory, mark);
+}
+
 const struct runtime runtime_beam = {.name = "BEAM",
                                      .frame_type = "beam",
                                      .recognise = recognise,
                                      .prepare = prepare,
                                      .version = version,
                                      .resolve = resolve,
+                                     .has_changed = has_changed,
                                      .step = beam_step};

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/runtimes/beam/state.h"
 
@@ -61,11 +62,23 @@ struct mfa {
     uint64_t module, function, arity;
 };
 
-/* A function: which one of its module's, and its code. */
+/* What says that an address is in a function, on a line: where it begins and ends, its name, and the line's
+ * lowest bits. Other modules get the place of code that was purged, and may have the same instructions there:
+ * so this is compared from time to time. */
+struct said {
+    uint64_t code[2];
+    struct mfa mfa;
+    uint64_t line;
+};
+
+/* A function: its module's header, and which one in there. */
 struct found {
     uint64_t header, number;
-    struct mfa mfa;
+    struct said said;
 };
+
+/* runtime_mark.at: where what was said is. */
+enum { MARK_CODE, MARK_MFA, MARK_LINE };
 
 static bool load(const struct source *memory, uint64_t at, uint64_t *ret)
 {
@@ -95,14 +108,15 @@ static bool find(const struct source *memory, const struct beam_place *place, ui
                  struct found *ret)
 {
     for (uint32_t i = 0; i < GENERATIONS; i++) {
-        uint64_t modules[2], number, range[2], n, info[2];
+        uint64_t modules[2], number, range[2], n;
         if (source_read(memory, place->ranges + 32 * (uint64_t)i, modules, sizeof modules) &&
             search(memory, modules[0], modules[1], 16, address, &number, range) &&
             load(memory, range[0], &n) &&
-            search(memory, range[0] + place->functions, n, 8, address, &ret->number, info) &&
-            info[0] > range[0] && source_read(memory, info[0] + INFO_MFA, &ret->mfa, sizeof ret->mfa) &&
-            ATOM_TAG(ret->mfa.module) == ATOM_IS && ATOM_TAG(ret->mfa.function) == ATOM_IS &&
-            ret->mfa.arity <= 255) {
+            search(memory, range[0] + place->functions, n, 8, address, &ret->number, ret->said.code) &&
+            ret->said.code[0] > range[0] &&
+            source_read(memory, ret->said.code[0] + INFO_MFA, &ret->said.mfa, sizeof ret->said.mfa) &&
+            ATOM_TAG(ret->said.mfa.module) == ATOM_IS && ATOM_TAG(ret->said.mfa.function) == ATOM_IS &&
+            ret->said.mfa.arity <= 255) {
             ret->header = range[0];
             return true;
         }
@@ -194,8 +208,8 @@ static struct bytes read_list(const struct source *memory, uint64_t list, struct
 }
 
 /* The line of an address in a function, and its file. */
-static void read_line(const struct source *memory, const struct found *f, uint64_t address,
-                      struct arena *text, struct runtime_name *ret)
+static void read_line(const struct source *memory, struct found *f, uint64_t address, struct arena *text,
+                      struct runtime_name *ret)
 {
     struct lines lines;
     uint64_t at, of[2], number, pair[2], file;
@@ -209,6 +223,8 @@ static void read_line(const struct source *memory, const struct found *f, uint64
     number += (of[0] - lines.first) / 8;
     if (!source_read(memory, lines.places + number * lines.size, &place, lines.size) || !place)
         return;
+    ret->mark.at[MARK_LINE] = lines.places + number * lines.size;
+    f->said.line = place & 0xffff;
     ret->line = place & 0xffffff;
     if (load(memory, lines.files + 8 * (uint64_t)(place >> 24), &file))
         ret->file = read_list(memory, file, text);
@@ -220,11 +236,25 @@ static bool is_there(const struct source *memory, const struct sample_frame *wor
     return load(memory, word->where & ~7ull, &code) && BEAM_COOKIE(code) == word->file;
 }
 
+static uint64_t digest(const struct said *said)
+{
+    return hash_bytes(bytes_of(said, sizeof *said), 0);
+}
+
+bool beam_function_has_changed(const struct source *memory, const struct runtime_mark *mark)
+{
+    struct said said = {0};
+    return mark->said && source_read(memory, mark->at[MARK_CODE], said.code, sizeof said.code) &&
+           source_read(memory, mark->at[MARK_MFA], &said.mfa, sizeof said.mfa) &&
+           (!mark->at[MARK_LINE] || source_read(memory, mark->at[MARK_LINE], &said.line, 2)) &&
+           digest(&said) != mark->said;
+}
+
 bool beam_function_name(const struct source *memory, const struct beam_place *place,
                         const struct sample_frame *word, struct arena *text, struct runtime_name *ret)
 {
     struct beam_piece piece;
-    struct found f;
+    struct found f = {0};
     char module[2 * ATOM_MAX + 2], function[2 * ATOM_MAX + 2];
     *ret = (struct runtime_name){.file = BYTES_LIT("")};
     if (!is_there(memory, word))
@@ -237,13 +267,16 @@ bool beam_function_name(const struct source *memory, const struct beam_place *pl
     }
     if (!find(memory, place, word->where, &f))
         return false;
-    size_t module_n = put_atom(memory, place, f.mfa.module, module);
-    size_t function_n = put_atom(memory, place, f.mfa.function, function);
+    size_t module_n = put_atom(memory, place, f.said.mfa.module, module);
+    size_t function_n = put_atom(memory, place, f.said.mfa.function, function);
     if (!module_n || !function_n)
         return false;
     read_line(memory, &f, word->where, text, ret);
+    ret->mark.at[MARK_CODE] = f.header + place->functions + 8 * f.number;
+    ret->mark.at[MARK_MFA] = f.said.code[0] + INFO_MFA;
+    ret->mark.said = digest(&f.said);
     const char *name = arena_printf(text, "%.*s:%.*s/%u", (int)module_n, module, (int)function_n, function,
-                                    (unsigned)f.mfa.arity);
+                                    (unsigned)f.said.mfa.arity);
     if (!name || !is_there(memory, word))
         return false;
     ret->name = bytes_str(name);

@@ -15,4 +15,7 @@
 bool beam_function_name(const struct source *memory, const struct beam_place *place,
                         const struct sample_frame *word, struct arena *text, struct runtime_name *ret);
 
+/* Whether what a name was read from says something else by now: another module is there. */
+bool beam_function_has_changed(const struct source *memory, const struct runtime_mark *mark);
+
 #endif

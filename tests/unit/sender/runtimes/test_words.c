@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "bpf/beam.h"
 #include "bpf/cpython.h"
 #include "bpf/luajit.h"
 #include "sender/runtimes/words.h"
@@ -16,6 +17,10 @@
 static uint64_t (*codes)[64];
 static char *texts;
 static atomic_bool is_gone;
+
+/* A module of Erlang's with one function: its ranges, its header, the function and its code, and atoms. */
+enum { MODULES = 12, HEADER = 16, INFO = 40, ATOMS = 70, PAGE = 72, ATOM = 80, EACH = 8 };
+static uint64_t erlang[128];
 
 static bool place_of(void *user, uint32_t pid, uint32_t runtime, struct runtime_place *ret)
 {
@@ -28,8 +33,13 @@ static bool place_of(void *user, uint32_t pid, uint32_t runtime, struct runtime_
                                                .cookie = 120,
                                                .ascii = 40,
                                                .wide = 56};
+    const struct beam_place beam = {
+        .ranges = (uint64_t)erlang, .atoms = (uint64_t)&erlang[ATOMS], .functions = 0x60, .version = {13}};
     *ret = (struct runtime_place){.start = 7, .runtime = runtime};
-    memcpy(ret->word, &place, sizeof place);
+    if (runtime == RUNTIME_BEAM)
+        memcpy(ret->word, &beam, sizeof beam);
+    else
+        memcpy(ret->word, &place, sizeof place);
     return pid == (uint32_t)getpid() && !is_gone;
 }
 
@@ -163,6 +173,60 @@ UNIT(what_is_like_another_one_has_its_name_when_it_is_gone)
         word_let_go(word[i]);
     free(proto);
     free(chunk);
+    end(w);
+}
+
+static void make_module(void)
+{
+    static const char *const names[] = {"hot", "first", "other"};
+    memset(erlang, 0, sizeof erlang);
+    erlang[0] = (uint64_t)&erlang[MODULES];
+    erlang[1] = erlang[HEADER] = 1;
+    erlang[MODULES] = (uint64_t)&erlang[HEADER];
+    erlang[MODULES + 1] = erlang[HEADER + 13] = (uint64_t)&erlang[ATOMS];
+    erlang[HEADER + 12] = (uint64_t)&erlang[INFO];
+    erlang[ATOMS] = (uint64_t)&erlang[PAGE];
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t *atom = &erlang[ATOM + EACH * i];
+        erlang[PAGE + i] = (uint64_t)atom;
+        atom[2] = i;
+        atom[3] = strlen(names[i]);
+        atom[4] = (uint64_t)names[i];
+        erlang[INFO + 2 + i] = i << 6 | 0x0b;
+    }
+    erlang[INFO + 4] = 0; /* it takes nothing */
+}
+
+static const char *name_again(struct words *w, const struct sample_frame *frame)
+{
+    struct words_process of = self();
+    struct word *word = words_ask(w, &of, frame, 1);
+    unit_made(word);
+    words_settle(w);
+    const struct runtime_name *name = word_name(word);
+    word_let_go(word);
+    return name ? (const char *)name->name.p : NULL;
+}
+
+UNIT(what_is_another_function_by_now_is_called_so)
+{
+    struct words *w = begin();
+    make_module();
+    struct sample_frame frame = {.kind = SAMPLE_FRAME_WORD,
+                                 .runtime = RUNTIME_BEAM,
+                                 .file = BEAM_COOKIE(0),
+                                 .where = (uint64_t)&erlang[INFO + 10]};
+    const char *first = name_again(w, &frame);
+    unit_made((void *)first);
+    ck_assert_str_eq(first, "hot:first/0");
+    ck_assert_ptr_eq(name_again(w, &frame), first);
+    erlang[INFO + 3] = 2 << 6 | 0x0b;
+    ck_assert_str_eq(name_again(w, &frame), "hot:other/0");
+    ck_assert_str_eq(first, "hot:first/0"); /* who has it goes on */
+    erlang[INFO + 10] = 1;
+    ck_assert_str_eq(name_again(w, &frame), "hot:other/0"); /* as when it was seen */
+    erlang[INFO + 3] = 1 << 6 | 0x0b;
+    ck_assert_ptr_null(name_again(w, &frame));
     end(w);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
+#include "proto/base/macros.h"
 #include "sender/runtimes/beam/function.h"
 #include "tests/unit/sender/runtimes/made_memory.h"
 
@@ -98,6 +99,26 @@ UNIT(a_function_has_its_module_arity_file_and_line)
         ck_assert(name(&place, SECOND + 0x38, &text, &got)); /* before its first line */
         ck_assert(bytes_is(got.name, "lists:map/3") && got.line == 0);
     }
+    arena_release(&text);
+}
+
+/* The same instructions, and another function, another end or another line. */
+UNIT(a_name_that_was_another_modules_has_changed)
+{
+    struct arena text = {0};
+    struct runtime_name got;
+    struct source source = all();
+    const uint64_t changed[] = {SECOND + 24, HEADER + FUNCTIONS + 16, PLACES + 2};
+    for (size_t i = 0; i < ARRAY_LEN(changed); i++) {
+        struct beam_place place = make("lists", "map", 13);
+        ck_assert(name(&place, SECOND + 0x65, &text, &got));
+        ck_assert(!beam_function_has_changed(&source, &got.mark));
+        put(changed[i], get(changed[i]) + 64);
+        ck_assert(beam_function_has_changed(&source, &got.mark));
+    }
+    ck_assert(!beam_function_has_changed(&source, &(struct runtime_mark){.at = {1, 2, 3}}));
+    got.mark.at[0] = sizeof memory;
+    ck_assert(!beam_function_has_changed(&source, &got.mark)); /* it cannot be read */
     arena_release(&text);
 }
 
