@@ -9,7 +9,8 @@
  * who is called looks at the stack. The one it goes back by says which.
  *
  * A process's stack has values and return addresses: of a value the lowest two bits are never 00, and return
- * addresses are multiples of 4. It ends with the address of normal_exit.
+ * addresses are multiples of 4. Numbers that are no values are there at times. It ends with the address of
+ * normal_exit.
  */
 #ifndef BPF_BEAM_H
 #define BPF_BEAM_H

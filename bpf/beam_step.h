@@ -19,8 +19,9 @@
 #include "bpf/cpython.h"
 #include "bpf/sample.h"
 
-/* What is read of memory at once, in words. */
+/* What is read of memory at once, in words: of a stack, and of code. */
 #define BEAM_READ_WORDS 16u
+#define BEAM_CODE_WORDS 32u
 
 /* What a walk knows; all 0 but `is_inside` may be anything at first. */
 struct beam_walk {
@@ -31,7 +32,7 @@ struct beam_walk {
     bpf_u64 one;
     bpf_u64 back, check;      /* ahead: where C returns to, and what BEAM_CHECK says */
     struct sample_frame word; /* to be told if its kind says so */
-    bpf_u64 read[BEAM_READ_WORDS];
+    bpf_u64 read[BEAM_CODE_WORDS];
 };
 
 #define BEAM_INLINE            static inline __attribute__((always_inline))
@@ -40,14 +41,16 @@ struct beam_walk {
 /* As the machine has them: rbx, DWARF's number 3. */
 #define BEAM_REGISTERS 3
 
-/* Instructions behind a call from Erlang code to C: at most so many bytes are between. */
-#define BEAM_BEHIND     56
+/* Instructions behind a call from Erlang code to C: at most so many bytes are between. What makes a binary
+ * goes back behind all of its parts. */
+#define BEAM_BEHIND     (8 * BEAM_CODE_WORDS - 8)
 #define BEAM_BY_RBP     0xec8948u         /* mov %rbp, %rsp */
 #define BEAM_CALL       0xe8u             /* call, and four bytes of how far */
 #define BEAM_BY_PROCESS 0x658b49u         /* mov …(%r13), %rsp */
 #define BEAM_STACK_MAX  (64u << 20)       /* of a scheduler's thread */
 #define BEAM_HEAP_MAX   (1ull << 36)      /* of a process, whose stack is in it */
 #define BEAM_FRAME_MAX  4096u             /* of who calls process_main */
+#define BEAM_FAR        (1ull << 44)      /* all that is mapped is nearer to each other */
 #define BEAM_SPECIFIC   CPYTHON_TSD_FIRST /* glibc: where a thread has what belongs to its keys */
 #define BEAM_KEYS       32u               /* looked at: 16 bytes each, of which the second 8 are the value */
 
@@ -216,7 +219,8 @@ BEAM_PART beam_next(BEAM_HANDLE handle)
 #endif
     for (bpf_u32 i = 0; i < BEAM_READ_WORDS; i++) {
         bpf_u64 value = w->read[i & (BEAM_READ_WORDS - 1)];
-        if (!(value & 3) && value) {
+        /* Code that reads binaries leaves offsets there, which are near to nothing. */
+        if (!(value & 3) && value && value - p->shared + BEAM_FAR < 2 * BEAM_FAR) {
             *(volatile bpf_u64 *)&w->one = i;
             break;
         }

@@ -162,6 +162,19 @@ UNIT(code_has_its_callers_by_their_return_addresses)
     check_left();
 }
 
+/* An offset in bits, a multiple of 8 as that of a byte is. */
+UNIT(numbers_that_are_near_to_nothing_are_no_return_addresses)
+{
+    begin();
+    put_stack();
+    put(STACK, 1ull << 45 | 8);
+    put(STACK + 16, ~0ull << 46);
+    in_code(CODE + 0x10);
+    walk_on(false);
+    CHECK_TOLD(CODE + 0x10, CODE + 0x103, CODE + 0x203);
+    check_left();
+}
+
 UNIT(a_word_has_what_is_there)
 {
     begin();
@@ -204,6 +217,21 @@ UNIT(what_has_called_c_goes_back_by_its_process)
     goes_back_by_process(SHARED + 0x811);
     walk_on(false);
     CHECK_TOLD(CODE + 0x103, CODE + 0x203);
+}
+
+UNIT(what_makes_a_binary_goes_back_far_behind)
+{
+    begin();
+    put_stack();
+    put_scheduler();
+    has_called_c(CODE + 0x311);
+    goes_back_by_process(CODE + 0x311 + BEAM_BEHIND - 4);
+    ck_assert_int_eq(walk_on(false), STEP_TAKEN);
+    CHECK_TOLD(CODE + 0x310, CODE + 0x103, CODE + 0x203);
+    has_called_c(CODE + 0x311);
+    memset(memory + CODE + 0x311, 0, BEAM_BEHIND);
+    goes_back_by_process(CODE + 0x311 + BEAM_BEHIND); /* too far */
+    ck_assert_int_eq(walk_on(false), STEP_NATIVE);
 }
 
 UNIT(or_by_rbp)
