@@ -74,6 +74,7 @@ enum { RUBY_BODY_CODE, RUBY_BODY_LABEL = 9, RUBY_BODY_WORDS };
 #define RUBY_FRAME_C         0x0080u
 #define RUBY_FRAME_KIND      0x7fff0001u
 #define RUBY_FRAME_KIND_C    0x55550001u
+#define RUBY_FRAME_KIND_NONE 0x79990001u /* what a stack begins with */
 #define RUBY_ENV_PARENT_MASK (~3ull)
 /* Blocks within blocks that are gone through for the method they are in. */
 #define RUBY_ENVS_MAX 8

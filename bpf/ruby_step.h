@@ -113,6 +113,8 @@ RUBY_INLINE int ruby_word(struct ruby_walk *w, RUBY_HANDLE handle, bpf_u64 flags
     bpf_u64 iseq = w->at[RUBY_FRAME_ISEQ], body = 0;
     if ((flags & RUBY_FRAME_C) && (flags & RUBY_FRAME_KIND) != RUBY_FRAME_KIND_C)
         return 0; /* a block written in C; what a stack begins with */
+    if ((flags & RUBY_FRAME_KIND) == RUBY_FRAME_KIND_NONE)
+        return 0; /* of the main thread, it says that it were <main>, too */
     bpf_u64 entry = ruby_find(handle) > 0 ? w->env[RUBY_ENV_METHOD] : 0;
     if (flags & RUBY_FRAME_C) {
         ret->where = RUBY_WHERE(entry, RUBY_HASH_ENTRY(w->entry));

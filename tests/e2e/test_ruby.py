@@ -50,8 +50,8 @@ symbols > Array#map
 """.strip().splitlines()]
 # A fiber has a stack of its own.
 FIBERS = [["block in fibers", "spin"], ["block in enumerating", "spin"], ["block in enumerating", "Enumerator::Yielder#<<"]]
-# What is below `work`, in the main thread or in others. That the program's own bottom is told as well is told at times.
-ROOTS = [["<main>", "run"], ["<main>", "<main>", "run"], ["block (2 levels) in <main>", "run"]]
+# What is below `work`, in the main thread or in others.
+ROOTS = [["<main>", "run"], ["block (2 levels) in <main>", "run"]]
 WHOLE = {tuple(whole) for whole in [*([*root, "work", *chain] for root in ROOTS for chain in CHAINS), *FIBERS]}
 POSSIBLE = {whole[:n] for whole in WHOLE for n in range(1, len(whole) + 1)}
 # What methods written in C are called out of those: they end a stack.

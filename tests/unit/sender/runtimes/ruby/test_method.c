@@ -208,7 +208,7 @@ static void put_frames(void)
 {
     n_frames = 0;
     put(CONTEXT + 8, 0x100);
-    put_frame(0, 0, 0x79990001 | RUBY_FRAME_C | MARKED | RUBY_FRAME_LOCAL, 0, 0);
+    put_frame(MAIN, CODE + 0x200, RUBY_FRAME_KIND_NONE | MARKED | RUBY_FRAME_LOCAL, 0, 0);
     put_frame(MAIN, CODE + 0x200 + 8, 0x77770000 | MARKED | RUBY_FRAME_LOCAL, 0, 0);
     uint64_t own = put_frame(ISEQ, CODE + 8 * 3, 0x11110000 | RUBY_FRAME_LOCAL, ENTRY, 0);
     put_frame(0, 0, RUBY_FRAME_KIND_C | RUBY_FRAME_C | RUBY_FRAME_LOCAL, C_ENTRY, 0);
