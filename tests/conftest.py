@@ -17,7 +17,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent / folder) for folder
 GROUPS = {
     "profsend": ("e2e/test_unwind.py", "e2e/test_absence.py", "e2e/test_kinds_lock.py", "e2e/test_profsend",
                  "kernel/test_restrictions.py"),
-    "load": ("e2e/test_load.py", "e2e/test_attack.py", "e2e/test_stress.py", "e2e/test_soak.py", "e2e/test_cost.py"),
+    "load": ("e2e/test_load.py", "e2e/test_attack.py", "e2e/test_stress.py", "e2e/test_operated.py", "e2e/test_soak.py", "e2e/test_cost.py"),
     "guests": ("kernel/",),
     "page": ("interop/test_page.py",),
     "kafka": ("interop/test_kafka.py",),
