@@ -26,28 +26,39 @@ static int end_line(struct http1_head *h)
     return 0;
 }
 
+/* Takes the rest of a line, or what there is of it. As end_line. */
+static int gather_line(struct http1_head *h, const uint8_t *p, size_t n, bool ends)
+{
+    const size_t from = h->text.n - h->after_cr;
+    memcpy(h->text.p + h->text.n, p, n);
+    h->text.n += n;
+    const uint8_t *span = h->text.p + from, *last = h->text.p + h->text.n - 1;
+    const uint8_t *cr = memchr(span, '\r', h->text.n - from);
+    h->after_cr = cr == last;
+    if (memchr(p, '\0', n) || (ends ? !cr || cr + 1 != last : cr && cr != last))
+        return 400; /* a bare CR or LF, or a NUL */
+    if (!h->have_request_line && h->text.n - ends > HTTP1_TARGET_MAX)
+        return 414;
+    return ends ? end_line(h) : 0;
+}
+
 int http1_head_gather(struct http1_head *h, struct bytes *in, uint32_t header_bytes)
 {
     /* Everything is one raw byte at least of what the limits count, but for the punctuation of each line. */
     size_t max = (size_t)header_bytes + HTTP1_TARGET_MAX + 4 * HTTP1_HEADERS_MAX;
-    size_t room = max + 1 - min_of(h->text.n, max), take = min_of(in->n, (size_t)HTTP1_GATHER), i = 0;
+    size_t room = max + 1 - min_of(h->text.n, max), take = min_of(in->n, (size_t)HTTP1_GATHER);
     take = min_of(take, room);
     int r = buffer_reserve(&h->text, take);
     if (r < 0)
         return -ENOMEM;
-    while (i < take && r == 0) {
-        uint8_t c = in->p[i++];
-        if (c == '\0' || h->after_cr != (c == '\n'))
-            return 400; /* a bare CR or LF, or a NUL */
-        h->after_cr = c == '\r';
-        h->text.p[h->text.n++] = c;
-        if (c == '\n')
-            r = end_line(h);
-        else if (!h->have_request_line && h->text.n > HTTP1_TARGET_MAX)
-            return 414;
+    while (take > 0 && r == 0) {
+        const size_t max_n = h->have_request_line ? take : min_of(take, HTTP1_TARGET_MAX + 1 - h->text.n);
+        const uint8_t *lf = memchr(in->p, '\n', max_n);
+        const size_t n = lf ? (size_t)(lf - in->p) + 1 : max_n;
+        r = gather_line(h, in->p, n, lf != NULL);
+        *in = bytes_from(*in, n);
+        take -= n;
     }
-    in->p += i;
-    in->n -= i;
     return r == 0 && h->text.n > max ? 431 : r;
 }
 

@@ -187,6 +187,41 @@ UNIT(malformed_requests_are_named)
                   200);
 }
 
+/* Lines are looked for in whatever came: what is wrong is wrong in any pieces. */
+UNIT(a_head_is_judged_alike_in_any_pieces)
+{
+    const struct {
+        const char *head;
+        size_t n;
+        int status;
+    } rows[] = {
+#define ROW(text, status) {text, sizeof text - 1, status}
+        ROW("\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", 200),
+        ROW("\r\n\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", 0),
+        ROW("GET / HTTP/1.1\nHost: h\r\n\r\n", 400),
+        ROW("GET / HTTP/1.1\r\r\nHost: h\r\n\r\n", 400),
+        ROW("GET / HTTP/1.1\r\nHost: h\rX: y\r\n\r\n", 400),
+        ROW("GET / HTTP/1.1\r\nHost: h\r\nX: \0\r\n\r\n", 400),
+        ROW("GET / HTTP/1.1\r\nHost: h\r\n\0", 400),
+        ROW("GET / HTTP/1.1\r\nHost: h\r\n\r\r\n", 400),
+        ROW("GET / HTTP/1.1\r\nHost: h\r\n y\r\n\r\n", 400),
+#undef ROW
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        for (size_t step = 1; step <= rows[i].n; step++) {
+            struct recorder r = {0};
+            struct buffer out = BUFFER_INIT(0);
+            struct http_session *s = recorder_session(&r, NULL);
+            feed_steps(s, bytes_of(rows[i].head, rows[i].n), step, SEC);
+            drain_all(s, &out);
+            const int status = out.n > 12 ? atoi((char *)out.p + 9) : 0;
+            ck_assert_msg(status == rows[i].status, "%zu by %zu: %d", i, step, status);
+            http_session_free(s);
+            buffer_release(&out);
+        }
+    }
+}
+
 UNIT(what_is_not_http_gets_no_answer)
 {
     const struct bytes strangers[] = {BYTES_LIT("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
