@@ -48,13 +48,20 @@ static void count_from_now(struct http2_server *c)
     if (c->session->now - g->since < NSEC_PER_SEC)
         return;
     g->since = c->session->now;
-    g->n_resets = g->n_noise = g->n_useful = 0;
+    g->n_resets = g->n_wrong = g->n_noise = g->n_useful = 0;
 }
 
 void http2_guard_reset(struct http2_server *c)
 {
     count_from_now(c);
     if (++c->guard.n_resets == most(c, RESETS_MAX))
+        end_session(c);
+}
+
+void http2_guard_wrong(struct http2_server *c)
+{
+    count_from_now(c);
+    if (++c->guard.n_wrong == most(c, RESETS_MAX))
         end_session(c);
 }
 

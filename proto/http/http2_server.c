@@ -42,6 +42,15 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     return 0;
 }
 
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user_data)
+{
+    (void)session;
+    (void)frame;
+    (void)error;
+    http2_guard_wrong(user_data);
+    return 0;
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user_data)
 {
     struct http2_server *c = user_data;
@@ -220,6 +229,7 @@ static nghttp2_session_callbacks *make_callbacks(void)
     if (nghttp2_session_callbacks_new(&k) < 0)
         return NULL;
     nghttp2_session_callbacks_set_on_begin_frame_callback(k, on_begin_frame);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(k, on_invalid_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(k, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(k, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(k, on_frame_recv);

@@ -13,7 +13,7 @@
 /* What a peer did of late that costs us work and gets it nothing. */
 struct http2_guard {
     uint64_t since; /* the counts are of the second that began then */
-    uint32_t n_resets, n_noise, n_useful;
+    uint32_t n_resets, n_wrong, n_noise, n_useful;
     uint32_t n_continuations; /* of the header block at hand */
     uint64_t sweep_at;        /* when streams are looked at next; 0: not armed */
     bool ended;               /* what the peer still says is not looked at */
@@ -54,6 +54,10 @@ void http2_guard_queue(struct http2_server *c);
 
 /* A stream was reset, by the peer or for its mistake. */
 void http2_guard_reset(struct http2_server *c);
+
+/* A frame came that must not come, or not so: counted as it is read, before the reset that answers it is sent
+ * and counted, since one piece of input has room for hundreds. */
+void http2_guard_wrong(struct http2_server *c);
 
 /* There are so many bytes of header fields on one stream. False: too many; the rest of the block need not be
  * looked at. */

@@ -130,6 +130,25 @@ UNIT(made_you_reset)
     end(&a);
 }
 
+/* What came in one piece is counted while it is read, not when the resets go. */
+UNIT(mistakes_by_the_hundred_in_one_piece)
+{
+    for (int wary = 0; wary < 2; wary++) {
+        struct attack a = {.r = {.answer = ANSWER_LATER}};
+        begin(&a);
+        if (wary)
+            http_session_be_wary(a.s);
+        for (uint32_t i = 0; i < (wary ? 20 : 200); i++) { /* no :path */
+            ck_assert(!http_session_was_abused(a.s));
+            frame(&a.in, HEADERS, END_HEADERS | END_STREAM, 2 * i + 1, BYTES_LIT("\x83\x86\x01\x01h"));
+            deliver(&a, false);
+        }
+        ck_assert(http_session_was_abused(a.s));
+        is_thrown_out(&a);
+        end(&a);
+    }
+}
+
 /* CVE-2019-9512 (PING), 9515 (SETTINGS), 9513 (PRIORITY), 9518 (empty DATA), 9511's WINDOW_UPDATEs: frames
  * that we need not even answer. */
 UNIT(floods_of_frames_that_say_nothing)
