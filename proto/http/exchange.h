@@ -193,7 +193,7 @@ bool http_session_is_idle(const struct http_session *s);
 void http_session_set_context(struct http_session *s, void *context);
 
 /* Whether it ended because its peer did what nobody honest does so often (http2_guard.c). Who then comes
- * again is heard warily: with a tenth of that the session ends. */
+ * again is heard warily: with a tenth of that, or a header list over the limit, the session ends. */
 bool http_session_was_abused(const struct http_session *s);
 void http_session_be_wary(struct http_session *s);
 

@@ -21,8 +21,8 @@
  * every answer while it measures the line, and everybody WINDOW_UPDATEs. */
 #define NOISE_MAX        1000u
 #define NOISE_PER_USEFUL 8u
-/* Who comes again after such an end has this part of both: connections cost him little, and what is done on
- * one before it ends is then the most that a flood of them costs us. */
+/* Who comes again after such an end has this part of both, and no header list over the limit: connections
+ * cost him little, and what is done on one before it ends is then the most that a flood of them costs us. */
 #define WARY_PART 10u
 /* Frames of ours that wait because the peer does not read. nghttp2 bounds the acknowledgements by itself, not
  * the RST_STREAMs and WINDOW_UPDATEs a peer can provoke. */
@@ -67,7 +67,8 @@ void http2_guard_wrong(struct http2_server *c)
 
 bool http2_guard_headers(struct http2_server *c, uint64_t size)
 {
-    if (size <= (uint64_t)HEADERS_FACTOR * c->session->limits.header_bytes)
+    const uint32_t factor = c->session->wary ? 1 : HEADERS_FACTOR;
+    if (size <= (uint64_t)factor * c->session->limits.header_bytes)
         return true;
     end_session(c);
     return false;

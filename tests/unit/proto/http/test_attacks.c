@@ -266,6 +266,32 @@ UNIT(many_small_fields_count_with_their_overhead)
     end(&a);
 }
 
+/* A list above the limit is refused; from who was thrown out, it ends the connection. */
+UNIT(a_list_too_large_again)
+{
+    for (int wary = 0; wary < 2; wary++) {
+        struct attack a = {.r = {.answer = ANSWER_LATER}};
+        struct buffer block = BUFFER_INIT(0);
+        uint32_t error;
+        begin(&a);
+        if (wary)
+            http_session_be_wary(a.s);
+        buffer_add_bytes(&block, POST_HEAD);
+        for (int i = 0; i < 500; i++) /* 47 bytes each */
+            buffer_add_bytes(&block, BYTES_LIT("\x0f\x04\0"));
+        frame(&a.in, HEADERS, END_HEADERS | END_STREAM, 1, buffer_bytes(&block));
+        deliver(&a, true);
+        ck_assert_uint_eq(a.r.n_head, 0);
+        if (wary)
+            is_thrown_out(&a);
+        else
+            ck_assert(find_frame(&a.out, HEADERS, &error)); /* 431 */
+        ck_assert_int_eq(http_session_is_done(a.s), wary);
+        buffer_release(&block);
+        end(&a);
+    }
+}
+
 /* CVE-2024-28182. A distribution's nghttp2 may end the connection earlier by itself; our own
  * bound of 32 holds for all. */
 UNIT(continuation_flood)
