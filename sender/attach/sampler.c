@@ -14,6 +14,7 @@
 #include "proto/base/macros.h"
 #include "sender/attach/parts.h"
 #include "sender/attach/refusal.h"
+#include "sender/foreign/errand.h"
 
 /* Stacks that came back and wait for the next visit, four a second: some thousands. More are lost, and
  * counted. */
@@ -253,7 +254,7 @@ void sampler_tables(struct sampler *s, struct tables_backend *ret)
     shards_backend(&s->shards, ret);
 }
 
-int sampler_files_of(struct sampler *s, uint32_t pid,
+int sampler_files_of(struct sampler *s, uint32_t pid, uint32_t owner,
                      bool (*file)(void *user, const struct sample_file *file), void *user)
 {
     if (!s->options.features.mappings_by_task)
@@ -274,11 +275,11 @@ int sampler_files_of(struct sampler *s, uint32_t pid,
     if (fd < 0)
         return fd;
     for (;;) {
-        ssize_t n = read(fd, part, sizeof part);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        ssize_t n = errand_pread(fd, part, sizeof part, -1, owner);
+        if (-n == EAGAIN || -n == EINTR)
             continue;
         if (n <= 0)
-            return n < 0 ? -errno : 0;
+            return (int)n;
         for (size_t i = 0; i < (size_t)n / sizeof *part; i++)
             if (!file(user, &part[i]))
                 return 0;
@@ -287,7 +288,7 @@ int sampler_files_of(struct sampler *s, uint32_t pid,
 
 int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sample_file *file), void *user)
 {
-    return sampler_files_of(s, 0, file, user);
+    return sampler_files_of(s, 0, UINT32_MAX, file, user);
 }
 
 void sampler_stop(struct sampler *s)

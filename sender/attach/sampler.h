@@ -50,8 +50,8 @@ void sampler_tables(struct sampler *s, struct tables_backend *ret);
  * kernel has no iterator that does (before 6.1); or -errno. */
 int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sample_file *file), void *user);
 
-/* The same of one process. From the thread of sampler_wants. */
-int sampler_files_of(struct sampler *s, uint32_t pid,
+/* The same of one process, which is `owner`'s. From the thread of sampler_wants. */
+int sampler_files_of(struct sampler *s, uint32_t pid, uint32_t owner,
                      bool (*file)(void *user, const struct sample_file *file), void *user);
 
 /* The files and rows the kernel side asks for. Unlike the rest, these four are for another thread, which may

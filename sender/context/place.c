@@ -6,6 +6,7 @@
 
 #include "proto/base/macros.h"
 #include "sender/context/variable.h"
+#include "sender/foreign/errand.h"
 #include "sender/symbolize/elf/elf.h"
 
 /* An argument of a descriptor is an offset from the thread pointer, which on x86-64 is negative, or the
@@ -23,9 +24,9 @@ bool place_is_published(const struct process *process)
     return bytes_is(schema, "tls_v1") || bytes_is(schema, "tlsdesc_v1_dev");
 }
 
-static bool read_words(int memory, uint64_t address, uint64_t word[2])
+static bool read_words(const struct process *process, int memory, uint64_t address, uint64_t word[2])
 {
-    return address <= INT64_MAX && pread(memory, word, 16, (off_t)address) == 16;
+    return address <= INT64_MAX && errand_pread(memory, word, 16, (off_t)address, process->user) == 16;
 }
 
 static int in_module(const struct process *process, uint64_t module, uint64_t offset,
@@ -55,7 +56,7 @@ static int follow(const struct process *process, int memory, const struct variab
     uint64_t word[2];
     if (v->access == VARIABLE_EXECUTABLE)
         return in_thread((uint64_t)v->offset, ret);
-    if (!read_words(memory, v->slot + bias, word))
+    if (!read_words(process, memory, v->slot + bias, word))
         return -EFAULT;
     switch (v->access) {
     case VARIABLE_THREAD: return in_thread(word[0] + (uint64_t)v->offset, ret);
@@ -67,7 +68,7 @@ static int follow(const struct process *process, int memory, const struct variab
         return -EAGAIN;
     if (is_offset(word[1]))
         return in_thread(word[1] + (uint64_t)v->offset, ret);
-    if (!read_words(memory, word[1], word))
+    if (!read_words(process, memory, word[1], word))
         return -EFAULT;
     return in_module(process, word[0], word[1] + (uint64_t)v->offset, ret);
 }

@@ -17,6 +17,7 @@
 
 #include "proto/base/macros.h"
 #include "sender/foreign/answering.h"
+#include "sender/foreign/errand.h"
 
 #ifndef OVERLAYFS_SUPER_MAGIC
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
@@ -51,10 +52,10 @@ int foreign_open(const char *root, const char *path, int flags)
     return open_place(place);
 }
 
-int foreign_open_link(const char *path)
+int foreign_open_link(const char *path, uint32_t user)
 {
-    autoclose int place = open(path, O_PATH | O_CLOEXEC);
-    return open_place(place);
+    autoclose int place = errand_open(path, O_PATH, user);
+    return place < 0 ? place : open_place(place);
 }
 
 bool foreign_is(int fd, const struct foreign_file *file)

@@ -22,8 +22,8 @@ static inline bool foreign_is_silent(int r)
  * O_NOFOLLOW, or 0. A descriptor (O_RDONLY), -ENOENT for what is no regular file, or -errno. */
 int foreign_open(const char *root, const char *path, int flags);
 
-/* A file by a link of /proc that the kernel itself keeps (exe, map_files/…). The same. */
-int foreign_open_link(const char *path);
+/* A file by a link of /proc that the kernel itself keeps (exe, map_files/…) of a user's process. The same. */
+int foreign_open_link(const char *path, uint32_t user);
 
 /* A file as the kernel says which one a mapping is of. */
 struct foreign_file {

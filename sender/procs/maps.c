@@ -2,8 +2,10 @@
 #include "sender/procs/maps.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "sender/foreign/errand.h"
 
 /* A hexadecimal or decimal number at the front of *s, which moves behind it and the `end` character that must
  * follow. */
@@ -232,6 +235,96 @@ int maps_read_code(struct maps *m, int fd, uint32_t max)
         at = q.end;
     }
     return r == MAPS_NONE ? 0 : r;
+}
+
+struct getting {
+    struct errand errand;
+    struct maps_wish wish;
+    struct maps maps;
+    int result;
+    char path[];
+};
+
+static void forget_getting(struct errand *e)
+{
+    struct getting *g = (struct getting *)e;
+    maps_release(&g->maps);
+    free(g);
+}
+
+static void get(struct errand *e)
+{
+    struct getting *g = (struct getting *)e;
+    autoclose int fd = open(g->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    g->result = fd < 0 ? -errno : MAPS_CANNOT;
+    if (fd >= 0 && g->wish.for_code)
+        g->result = maps_read_code(&g->maps, fd, g->wish.regions);
+    if (g->result != MAPS_CANNOT)
+        return;
+    g->wish.has_read = true;
+    g->result = maps_read(&g->maps, fd, g->wish.bytes);
+}
+
+int maps_get(struct maps *m, const char *path, struct maps_wish *wish, uint32_t user)
+{
+    size_t n = strlen(path) + 1;
+    struct getting *g = calloc(1, sizeof *g + n);
+    if (!g)
+        return -ENOMEM;
+    g->errand = (struct errand){.go = get, .forget = forget_getting};
+    g->wish = *wish;
+    memcpy(g->path, path, n);
+    int r = errand_run(&g->errand, user);
+    if (r < 0)
+        return r;
+    maps_release(m);
+    *m = g->maps;
+    g->maps = (struct maps){0};
+    r = g->result;
+    wish->has_read = g->wish.has_read;
+    wish->cost = g->errand.cost;
+    forget_getting(&g->errand);
+    return r;
+}
+
+struct asking {
+    struct errand errand;
+    int fd, result;
+    uint64_t address;
+    struct region region;
+};
+
+static void forget_asking(struct errand *e)
+{
+    struct asking *a = (struct asking *)e;
+    close(a->fd);
+    free(a);
+}
+
+static void go_asking(struct errand *e)
+{
+    struct asking *a = (struct asking *)e;
+    a->result = maps_query(a->fd, a->address, &a->region);
+}
+
+int maps_ask(int fd, uint64_t address, uint32_t user, struct region *ret)
+{
+    struct asking *a = calloc(1, sizeof *a);
+    if (!a)
+        return -ENOMEM;
+    *a = (struct asking){.errand = {.go = go_asking, .forget = forget_asking}, .address = address};
+    a->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (a->fd < 0) {
+        free(a);
+        return -errno;
+    }
+    int r = errand_run(&a->errand, user);
+    if (r < 0)
+        return r;
+    *ret = a->region;
+    r = a->result;
+    forget_asking(&a->errand);
+    return r;
 }
 
 void maps_pack(struct maps *m)

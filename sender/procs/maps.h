@@ -61,6 +61,22 @@ int maps_query(int fd, uint64_t address, struct region *ret);
  * it does not say. Half to a fifth of what reading the text costs. 0; MAPS_GONE, MAPS_CANNOT; or -errno. */
 int maps_read_code(struct maps *m, int fd, uint32_t max);
 
+/* What of a process's mappings is read. */
+struct maps_wish {
+    bool for_code;    /* all regions of code by queries, if this kernel can */
+    uint32_t regions; /* at most: then; */
+    size_t bytes;     /* else of the text */
+    bool has_read;    /* returned: the text was read, which tells of a context, too */
+    int64_t cost;     /* returned: ns of CPU time */
+};
+
+/* Reads those of /proc/PID/maps, a `user`'s process, in place of what *m holds, by an errand (errand.h): who
+ * holds a process's lock keeps nobody waiting. 0, MAPS_GONE, or -errno. Any thread. */
+int maps_get(struct maps *m, const char *path, struct maps_wish *wish, uint32_t user);
+
+/* The same for maps_query: `fd` stays the caller's. */
+int maps_ask(int fd, uint64_t address, uint32_t user, struct region *ret);
+
 /* Moves all into one piece of memory of just the size: for maps that are kept. No line may be added behind
  * it; reading anew is fine. When memory is out it stays as it is. */
 void maps_pack(struct maps *m);

@@ -14,6 +14,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "sender/foreign/errand.h"
 #include "sender/foreign/open.h"
 #include "sender/procs/facts.h"
 #include "sender/procs/procs.h"
@@ -37,6 +38,20 @@ struct bytes process_file(const struct procs *p, uint32_t pid, const char *name,
     for (ssize_t got; fd >= 0 && n < room && (got = read(fd, to + n, room - n)) > 0;)
         n += (size_t)got;
     return bytes_of(to, n);
+}
+
+/* The same of what is had by the process's memory, which its user may keep others from. False: he does. */
+static bool read_guarded(const struct procs *p, const struct process *process, const char *name, uint8_t *to,
+                         size_t room, struct bytes *ret)
+{
+    char path[PATH_MAX];
+    *ret = bytes_of(to, 0);
+    if ((size_t)snprintf(path, sizeof path, "%s/%u/%s", p->root, process->pid, name) >= sizeof path)
+        return true;
+    ssize_t n = errand_read_path(path, to, room, process->user);
+    if (n > 0)
+        ret->n = (size_t)n;
+    return -n != ETIMEDOUT;
 }
 
 /* Texts are kept one by one, in just their size: many processes are short, and an arena's first block is
@@ -113,7 +128,9 @@ static void read_linked(struct procs *p, struct process *process, uint64_t now)
         return;
     if (process->maps_tried == 0)
         process_read_maps(p, process, false, now);
-    struct bytes program = facts_linked_program(process_file(p, process->pid, "cmdline", text, sizeof text));
+    struct bytes line;
+    (void)read_guarded(p, process, "cmdline", text, sizeof text, &line);
+    struct bytes program = facts_linked_program(line);
     struct bytes name = bytes_after_last(program, '/');
     for (uint32_t i = 0; name.n && i < process->maps.regions.n; i++) {
         struct bytes path = process_path(process->maps.regions.p[i].path);
@@ -137,40 +154,32 @@ static uint64_t digest(const struct maps *m)
     return h;
 }
 
-/* Asks for the regions of code alone where the kernel can tell those (`for_code`), else reads all. What is
- * known of a context stays in the former case. 0 or -errno. */
-static int read_maps(struct process *process, int fd, bool is_spent, bool for_code, struct maps *ret)
-{
-    int r = MAPS_CANNOT;
-    if (for_code)
-        r = maps_read_code(ret, fd, is_spent ? MAPS_REGIONS_FREE : MAPS_REGIONS_MAX);
-    if (r != MAPS_CANNOT) {
-        ret->context = process->maps.context;
-        return r == MAPS_GONE ? -ESRCH : r;
-    }
-    process->changes_read = process->changes_told;
-    return maps_read(ret, fd, is_spent ? MAPS_BYTES_FREE : MAPS_BYTES_MAX);
-}
-
 /* The kernel writes a line of maps in 0.5 to 1 µs, and a process may have 65,530: its effective user pays,
  * but for the beginning, which is all there is to most. */
 void process_read_maps(struct procs *p, struct process *process, bool for_code, uint64_t now)
 {
     struct stat st;
+    char path[PATH_MAX];
     process->maps_tried = now;
-    autoclose int fd = open_in(p, process->pid, "maps", 0);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    int n = snprintf(path, sizeof path, "%s/%u/maps", p->root, process->pid);
+    if ((size_t)n >= sizeof path || stat(path, &st) < 0)
         return;
     struct allowance *user = ledger_share(&p->ledger, st.st_uid, process->serial, now);
     bool is_spent = allowance_is_spent(user);
     if (is_spent && process->maps.regions.n > 0)
         return;
     struct maps fresh = {0};
-    uint64_t begun = clock_thread();
-    int r = read_maps(process, fd, is_spent, for_code, &fresh);
-    allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
+    struct maps_wish wish = {.for_code = for_code,
+                             .regions = is_spent ? MAPS_REGIONS_FREE : MAPS_REGIONS_MAX,
+                             .bytes = is_spent ? MAPS_BYTES_FREE : MAPS_BYTES_MAX};
+    int r = maps_get(&fresh, path, &wish, st.st_uid);
+    allowance_charge(user, ALLOWANCE_OF_NS(wish.cost));
+    if (wish.has_read)
+        process->changes_read = process->changes_told;
+    else
+        fresh.context = process->maps.context; /* of which code alone says nothing */
     /* An empty list is what a process in exit shows: what was known is worth more. */
-    if (r < 0 || fresh.regions.n == 0) {
+    if (r != 0 || fresh.regions.n == 0) {
         maps_release(&fresh);
         return;
     }
@@ -195,16 +204,18 @@ static uint64_t read_context(const struct procs *p, const struct process *proces
     struct identity_header first, again;
     if (!process->maps.context)
         return 0;
-    autoclose int fd = open_in(p, process->pid, "mem", 0);
+    autoclose int fd = procs_open_memory(p, process);
     off_t at = (off_t)process->maps.context;
-    if (fd < 0 || pread(fd, bytes, sizeof bytes, at) != sizeof bytes ||
+    uint32_t user = process->user;
+    if (fd < 0 || errand_pread(fd, bytes, sizeof bytes, at, user) != sizeof bytes ||
         !identity_header(bytes_of(bytes, sizeof bytes), &first))
         return 0;
     if (first.published == process->published)
         return first.published;
     autofree uint8_t *payload = malloc(first.size + 1u);
-    if (!payload || pread(fd, payload, first.size, (off_t)first.payload) != (ssize_t)first.size ||
-        pread(fd, bytes, sizeof bytes, at) != sizeof bytes ||
+    if (!payload ||
+        errand_pread(fd, payload, first.size, (off_t)first.payload, user) != (ssize_t)first.size ||
+        errand_pread(fd, bytes, sizeof bytes, at, user) != sizeof bytes ||
         !identity_header(bytes_of(bytes, sizeof bytes), &again) || again.published != first.published)
         return process->published; /* next time */
     identity_context(to, bytes_of(payload, first.size));
@@ -224,7 +235,8 @@ static void read_wishes(struct procs *p, const struct process *process, struct i
     char line[IDENTITY_TEXT_MAX];
     const struct procs_wishes *w = &p->wishes;
     if (w->command_line) {
-        struct bytes all = process_file(p, process->pid, "cmdline", text, sizeof text);
+        struct bytes all;
+        (void)read_guarded(p, process, "cmdline", text, sizeof text, &all);
         size_t n = facts_command_line(all, line, sizeof line);
         if (n)
             identity_know(to, BYTES_LIT("process.command_line"), bytes_of(line, n));
@@ -250,7 +262,8 @@ static void identify(struct procs *p, struct process *process, struct bytes cgro
         struct allowance *user = procs_allowance(p, process, now);
         size_t room = allowance_is_spent(user) ? PROCS_ENVIRON_FREE : PROCS_ENVIRON_MAX;
         uint64_t begun = clock_thread();
-        struct bytes all = process_file(p, process->pid, "environ", p->environ, room);
+        struct bytes all;
+        process->is_kept_back = !read_guarded(p, process, "environ", p->environ, room, &all);
         read_wishes(p, process, fresh, all, now); /* first: who says much himself does not crowd them out */
         struct bytes name = facts_variable(all, "OTEL_SERVICE_NAME");
         if (name.n)
@@ -285,7 +298,7 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
     uint64_t published = read_context(p, process, &unused);
     identity_release(&unused);
     allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
-    if (published && published != process->published) {
+    if (process->is_kept_back || (published && published != process->published)) {
         uint8_t cgroup[PROCS_TEXT_MAX];
         identify(p, process, process_file(p, process->pid, "cgroup", cgroup, sizeof cgroup), now);
     }
@@ -330,7 +343,11 @@ void process_load(struct procs *p, struct process *process, const char *comm, ui
 
 int procs_open_memory(const struct procs *p, const struct process *process)
 {
-    return process->is_gone ? -ENOENT : open_in(p, process->pid, "mem", 0);
+    char path[PATH_MAX];
+    if (process->is_gone ||
+        (size_t)snprintf(path, sizeof path, "%s/%u/mem", p->root, process->pid) >= sizeof path)
+        return -ENOENT;
+    return errand_open(path, 0, process->user);
 }
 
 /* Keeps a descriptor only if it is the region's file. */
@@ -355,7 +372,7 @@ int procs_open_region(const struct procs *p, const struct process *process, cons
         return -ENOENT;
     snprintf(name, sizeof name, "%s/%u/map_files/%lx-%lx", p->root, process->pid,
              (unsigned long)region->start, (unsigned long)region->end);
-    int fd = check_file(foreign_open_link(name), region);
+    int fd = check_file(foreign_open_link(name, process->user), region);
     if (fd >= 0 || foreign_is_silent(fd) || region->path.n == 0 || region->path.p[0] != '/')
         return fd;
     root_of(p, process, name);

@@ -47,6 +47,7 @@ struct process {
     struct process_text *texts;
     uint32_t held;
     bool is_loaded;
+    bool is_kept_back;    /* its environment could not be read yet */
     bool is_rounded;      /* start is that of its clock tick */
     uint64_t used;        /* last visit */
     uint64_t identify_at; /* when to look again whether it says more */

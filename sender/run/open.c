@@ -10,6 +10,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "sender/foreign/errand.h"
 #include "sender/run/privilege.h"
 #include "sender/run/program.h"
 #include "sender/run/sandbox.h"
@@ -212,6 +213,7 @@ int program_open(struct program *p)
         raise_locked_memory();
     bool has_probes = p->options.probes.n || p->options.allocs.n;
     privilege_drop(PRIVILEGE_PCAP | PRIVILEGE_NICE | (has_probes ? PRIVILEGE_PROBE : 0)); /* no threads yet */
+    errand_begin(keep_needed);
     host_read(&p->host);
     rng_seed(&p->rng, clock_realtime() ^ clock_monotonic() << 20 ^ (uint64_t)getpid());
     p->loop = io_loop_new();

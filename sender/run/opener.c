@@ -46,12 +46,6 @@ struct opener *opener_free(struct opener *o)
     return NULL;
 }
 
-int opener_quietly(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    return fd < 0 ? -errno : fd;
-}
-
 uint32_t opener_user(uint32_t pid)
 {
     char path[32];
@@ -84,15 +78,15 @@ int opener_mapped(const struct opener *o, uint32_t pid, uint64_t start, uint64_t
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/map_files/%lx-%lx", pid, (unsigned long)start, (unsigned long)end);
-    int fd = foreign_open_link(path);
+    int fd = foreign_open_link(path, opener_user(pid));
     if (fd >= 0 || foreign_is_silent(fd))
         return fd;
     /* Without CAP_CHECKPOINT_RESTORE: by its name. */
     struct maps maps = {0};
-    struct process process = {.pid = pid};
+    struct process process = {.pid = pid, .user = opener_user(pid)};
+    struct maps_wish wish = {.bytes = MAPS_BYTES_MAX};
     snprintf(path, sizeof path, "/proc/%u/maps", pid);
-    autoclose int maps_fd = opener_quietly(path);
-    if (maps_fd >= 0 && maps_read(&maps, maps_fd, MAPS_BYTES_MAX) == 0) {
+    if (maps_get(&maps, path, &wish, process.user) == 0) {
         const struct region *region = maps_find(&maps, start);
         if (region)
             fd = procs_open_region(o->procs, &process, region);
@@ -158,8 +152,8 @@ int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_fi
     struct sample_file one;
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/maps", pid);
-    autoclose int fd = opener_quietly(path);
-    int r = fd < 0 ? fd : maps_read(&maps, fd, MAPS_BYTES_MAX);
+    struct maps_wish wish = {.bytes = MAPS_BYTES_MAX};
+    int r = maps_get(&maps, path, &wish, opener_user(pid));
     for (uint32_t i = 0, at = 0; r == 0 && i < maps.regions.n; i++) { /* both ascend */
         const struct region *region = &maps.regions.p[i];
         while (at < n && before[at].start < region->start)
@@ -220,7 +214,7 @@ int opener_open(void *of)
     } else {
         char link[64];
         snprintf(link, sizeof link, "/proc/%u/exe", at->pid);
-        fd = check(foreign_open_link(link), at->key);
+        fd = check(foreign_open_link(link, opener_user(at->pid)), at->key);
         if (fd < 0 && !foreign_is_silent(fd) && at->path[0] == '/')
             fd = opener_named(at->path, at->key);
     }

@@ -55,9 +55,6 @@ bool opener_is_described(const struct region *region, const struct sample_file *
  */
 uint32_t opener_user(uint32_t pid);
 
-/* Opens a path to be read, without waiting for whoever is behind it. A descriptor or -errno. */
-int opener_quietly(const char *path);
-
 /* The name of a descriptor's file, in `path` of PATH_MAX. */
 struct bytes opener_name(int fd, char *path);
 

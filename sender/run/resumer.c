@@ -18,6 +18,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
+#include "sender/foreign/errand.h"
 #include "sender/runtimes/runtime.h"
 #include "sender/unwind/rest.h"
 
@@ -120,7 +121,7 @@ static void read_mappings(struct resumer *r, struct seen *p, const struct sample
     if (!allowance_take(r->share, 0))
         return;
     uint64_t begun = clock_thread();
-    if (sampler_files_of(r->sampler, head->pid, on_mapping, p) ==
+    if (sampler_files_of(r->sampler, head->pid, r->rest->user, on_mapping, p) ==
         -EOPNOTSUPP) { /* what is not there is no code */
         p->mappings.n = n_before;
         read_mappings_from_proc(r, p);
@@ -175,7 +176,7 @@ static bool are_still_those(const struct resumer *r)
         struct region now;
         if (!(r->rest->ways >> i & 1) || (!way->serial && !way->is_pending))
             continue; /* generated code comes and goes */
-        if (maps_query(r->maps, way->start, &now) != 0 || now.start != way->start ||
+        if (maps_ask(r->maps, way->start, r->rest->user, &now) != 0 || now.start != way->start ||
             now.end - now.start != way->length)
             return false;
     }
@@ -192,10 +193,10 @@ static bool open_mappings(struct resumer *r)
     snprintf(path, sizeof path, "/proc/%u/maps", r->head.pid);
     if (r->cannot_ask || !allowance_take(r->share, 0))
         return false;
-    r->maps = opener_quietly(path);
+    r->maps = errand_open(path, 0, r->rest->user);
     if (r->maps < 0)
         return false;
-    r->cannot_ask = maps_query(r->maps, r->rest->at.ip, &any) == MAPS_CANNOT;
+    r->cannot_ask = maps_ask(r->maps, r->rest->at.ip, r->rest->user, &any) == MAPS_CANNOT;
     if (!r->cannot_ask)
         return true;
     close(r->maps);
@@ -260,7 +261,7 @@ static bool ask_mapping(struct resumer *r, uint64_t address)
 {
     struct region now;
     uint64_t begun = clock_thread();
-    int found = r->knows_mappings ? maps_query(r->maps, address, &now) : MAPS_NONE;
+    int found = r->knows_mappings ? maps_ask(r->maps, address, r->rest->user, &now) : MAPS_NONE;
     if (found == MAPS_GONE)
         r->knows_mappings = false;
     bool is_code = found == 0 && take_mapping(r, &now);
@@ -367,7 +368,7 @@ static void find_generator(struct resumer *r)
     if (r->generator == RUNTIME_NATIVE)
         return;
     snprintf(path, sizeof path, "/proc/%u/mem", r->head.pid);
-    r->memory = opener_quietly(path);
+    r->memory = errand_open(path, 0, r->rest->user);
     if (r->memory < 0)
         r->generator = RUNTIME_NATIVE;
 }
@@ -386,7 +387,11 @@ static int rest_step(void *user, struct unwind_registers *at, rest_load_fn load,
     if (r->generator == RUNTIME_NATIVE || r->head.n_user >= SAMPLE_USER_MAX ||
         (m->key.inode ? !file || file->runtime != r->generator : !m->key.device))
         return 1;
-    struct source memory = {.fd = r->memory, .size = INT64_MAX, .allowance = r->share};
+    struct source memory = {.fd = r->memory,
+                            .size = INT64_MAX,
+                            .allowance = r->share,
+                            .owner = r->rest->user,
+                            .is_process = true};
     struct sample_frame ahead = {0};
     if (r->n_ahead > 0)
         memcpy(&ahead, r->ahead + (r->n_ahead - 1) * SAMPLE_FRAME_WORDS, sizeof ahead);

@@ -15,6 +15,7 @@
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
 #include "sender/run/privilege.h"
+#include "sender/foreign/errand.h"
 #include "sender/procs/maps.h"
 #include "sender/run/known.h"
 #include "sender/run/opener.h"
@@ -116,10 +117,11 @@ static int prepare_by(struct unwinder *u, const struct met *met, struct runtime_
 static void prepare(struct unwinder *u, const struct met *met, struct maps *maps, struct allowance *user)
 {
     char path[64];
-    struct source memory = {.size = INT64_MAX, .allowance = user};
+    struct source memory = {
+        .size = INT64_MAX, .allowance = user, .owner = opener_user(met->pid), .is_process = true};
     const struct region *region = maps_find(maps, met->at);
     snprintf(path, sizeof path, "/proc/%u/mem", met->pid);
-    autoclose int memory_fd = opener_quietly(path);
+    autoclose int memory_fd = errand_open(path, 0, memory.owner);
     memory.fd = memory_fd;
     if (memory_fd < 0 || !region || !runtime_of(met->runtime)->prepare)
         return;
@@ -143,9 +145,8 @@ static void find_place(struct unwinder *u, const struct met *met)
     struct maps maps = {0};
     struct allowance *user = ledger_of(&u->loader.ledger, opener_user(met->pid), clock_monotonic());
     snprintf(path, sizeof path, "/proc/%u/maps", met->pid);
-    autoclose int maps_fd = opener_quietly(path);
-    if (maps_fd >= 0 && allowance_take(user, MAPS_BYTES_FREE) &&
-        maps_read(&maps, maps_fd, MAPS_BYTES_MAX) == 0)
+    struct maps_wish wish = {.bytes = MAPS_BYTES_MAX};
+    if (allowance_take(user, MAPS_BYTES_FREE) && maps_get(&maps, path, &wish, opener_user(met->pid)) == 0)
         prepare(u, met, &maps, user);
     maps_release(&maps);
 }

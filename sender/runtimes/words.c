@@ -21,6 +21,7 @@
 #include "proto/base/thread.h"
 #include "proto/base/vec.h"
 #include "sender/foreign/allowance.h"
+#include "sender/foreign/errand.h"
 
 enum state { WORD_NEW, WORD_ASKED, WORD_NAMED, WORD_FAILED };
 
@@ -125,7 +126,7 @@ static bool open_table(struct words *w, const struct word *word)
         w->open = t;
         atomic_fetch_add(&t->held, 1);
         snprintf(path, sizeof path, "%s/%u/mem", w->options.proc_root, t->of.pid);
-        w->memory = open(path, O_RDONLY | O_CLOEXEC);
+        w->memory = errand_open(path, 0, t->of.user);
         w->runtime = 0;
     }
     if (w->memory >= 0 && w->runtime != runtime &&
@@ -182,32 +183,94 @@ static const struct runtime_name *name_like(const struct word_table *t, uint64_t
     return number != INTERN_NONE ? word_name(t->like.p[number]) : NULL;
 }
 
+/* What is looked for in a process's memory, by an errand: that its owner keeps us waiting there costs nobody
+ * else his names. */
+struct finding {
+    struct errand errand;
+    struct source memory; /* its own descriptor and allowance */
+    struct allowance allowance;
+    struct runtime_process process;
+    struct runtime_place place;
+    struct sample_frame frame;
+    struct runtime_mark mark; /* of the name that it has */
+    bool has, is_same, is_found;
+    struct arena text;
+    struct runtime_name name;
+};
+
+static void forget_finding(struct errand *e)
+{
+    struct finding *f = (struct finding *)e;
+    close(f->memory.fd);
+    arena_release(&f->text);
+    free(f);
+}
+
+static void look(struct errand *e)
+{
+    struct finding *f = (struct finding *)e;
+    const struct runtime *runtime = runtime_of(f->frame.runtime);
+    f->is_same = f->has && !runtime->has_changed(&f->process, &f->mark);
+    f->is_found = !f->is_same && runtime->resolve(&f->process, &f->frame, &f->text, &f->name) &&
+                  !allowance_is_spent(&f->allowance);
+}
+
+/* Sends for a word's name. NULL: it cannot be had. */
+static struct finding *find(const struct words *w, const struct word *word, struct allowance *one)
+{
+    const struct word_table *t = word->table;
+    const struct runtime_name *has = word_name(word);
+    struct finding *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->errand = (struct errand){.go = look, .forget = forget_finding};
+    f->allowance.left = one->left;
+    f->memory = (struct source){.fd = fcntl(w->memory, F_DUPFD_CLOEXEC, 3), .size = INT64_MAX};
+    f->memory.allowance = &f->allowance;
+    f->place = w->place;
+    f->frame = word->frame;
+    f->process = (struct runtime_process){
+        .pid = t->of.pid, .start = t->of.start, .memory = &f->memory, .place = &f->place};
+    f->name.file = BYTES_LIT("");
+    f->has = has;
+    if (has)
+        f->mark = has->mark;
+    if (f->memory.fd < 0) {
+        free(f);
+        return NULL;
+    }
+    if (errand_run(&f->errand, t->of.user) < 0)
+        return NULL;
+    allowance_charge(one, f->allowance.charged);
+    return f;
+}
+
 /* Finds a word's name; of one that has a name, whether it is still so called. */
 static bool find_name(struct words *w, struct word *word)
 {
     struct word_table *t = word->table;
     const struct runtime *runtime = word_runtime(word);
-    struct arena text = {0};
-    struct runtime_name name = {.file = BYTES_LIT("")};
     const struct runtime_name *has = word_name(word), *found = NULL;
     struct allowance one = {.left = WORDS_COST_MAX,
                             .from = ledger_share(&w->ledger, t->of.user, t->of.serial, clock_monotonic())};
     if (!runtime->resolve || allowance_is_spent(&one) || !open_table(w, word))
         return has;
-    struct source memory = {.fd = w->memory, .size = INT64_MAX, .allowance = &one};
-    struct runtime_process process = {
-        .pid = t->of.pid, .start = t->of.start, .memory = &memory, .place = &w->place};
-    if (has && !runtime->has_changed(&process, &has->mark))
+    struct finding *f = find(w, word, &one);
+    if (has && (!f || f->is_same)) {
+        if (f)
+            forget_finding(&f->errand);
         return true;
+    }
     uint64_t likeness = runtime->likeness ? runtime->likeness(&word->frame) : 0;
-    if (runtime->resolve(&process, &word->frame, &text, &name) && !allowance_is_spent(&one))
-        found = keep_name(t, &name);
+    if (f && f->is_found)
+        found = keep_name(t, &f->name);
+    if (f)
+        forget_finding(&f->errand);
     if (!found)
         found = name_like(t, likeness);
     atomic_store_explicit(&word->name, found, memory_order_release);
     if (found)
         keep_like(t, likeness, word);
-    arena_release(&text);
     return found;
 }
 

@@ -154,6 +154,79 @@ def test_a_file_system_that_does_not_answer_keeps_nobody_waiting(truth, everybod
             subprocess.run(["umount", "-l", everybodys / "mount"], capture_output=True)
 
 
+# When it is told to, a child of its own asks for a page of its memory that a file system keeps back, which holds the lock over its
+# mappings; another thread waits to change them, and whoever else asks for them, its memory or its environment waits behind that.
+KEEPER = """
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void *page;
+static volatile unsigned sink;
+static void *hold(void *of) { char byte; return (void *)(intptr_t)pread(open("/proc/self/mem", O_RDONLY), &byte, 1, (off_t)page); }
+static void *change(void *of) { usleep(200000); return mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
+static void told(int number) {}
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, open(argv[1], O_RDONLY), 0);
+    signal(SIGUSR1, told);
+    write(1, "mapped", 6);
+    pause();
+    if (fork() > 0)
+        for (;;)
+            pause();
+    pthread_create(&thread, NULL, change, NULL);
+    pthread_create(&thread, NULL, hold, NULL);
+    usleep(500000);
+    write(1, "held", 4);
+    for (;;)
+        sink++;
+}
+"""
+
+
+@pytest.mark.parametrize("when", ["before profsend", "while it samples"])
+def test_a_process_that_cannot_be_looked_into_keeps_nobody_waiting(truth, everybodys, when):
+    if not pathlib.Path("/usr/lib/python3/dist-packages/fusepy.py").exists() or not os.access("/dev/fuse", os.W_OK):
+        pytest.skip("no FUSE here (apt-get install fuse3 python3-fusepy)")
+    for name in ("source", "mount"):
+        (everybodys / name).mkdir()
+    (everybodys / "source/page").write_bytes(bytes(4096))
+    (everybodys / "keeper.c").write_text(KEEPER)
+    subprocess.run(["gcc", "-O1", "keeper.c", "-o", "pg-keeper", "-lpthread"], check=True, cwd=everybodys)
+    server = Process(["/usr/bin/python3", "-c", SHOWS, everybodys / "source", everybodys / "mount"])
+    with Kinds() as receiver, running(server):
+        try:
+            wait_for(lambda: os.path.ismount(everybodys / "mount") or not server.alive(), "a mount")
+            if not server.alive():
+                pytest.skip(f"nothing can be mounted here: {server.log()[-200:]}")
+            keeper = Process(as_nobody(everybodys / "pg-keeper", everybodys / "mount/page"), start_new_session=True)
+            with running(keeper):
+                try:
+                    wait_for(lambda: "mapped" in keeper.log(), "a page of the server's")
+                    sender = None if when == "before profsend" else profsend(receiver)
+                    if sender:
+                        at_work(sender)
+                    server.process.send_signal(signal.SIGSTOP)
+                    keeper.process.send_signal(signal.SIGUSR1)
+                    wait_for(lambda: "held" in keeper.log(), "a lock that is held")
+                    sender = sender or profsend(receiver)
+                    with running(sender):
+                        at_work(sender)
+                        others = Process([truth, "spin", "600"])
+                        with running(others):
+                            wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(others.pid, "samples/count")), "others' names")
+                        assert sender.stop() == 0, sender.log()
+                finally:
+                    server.process.send_signal(signal.SIGCONT)  # until then nothing ends who waits
+                    os.killpg(keeper.pid, signal.SIGKILL)
+        finally:
+            subprocess.run(["umount", "-l", everybodys / "mount"], capture_output=True)
+
+
 def test_a_perf_map_of_another_user_names_nothing(everybodys):
     """/tmp is everybody's: whoever guesses a pid would choose what another's generated code is called."""
     code = ("import ctypes, mmap, os\n"

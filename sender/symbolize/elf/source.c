@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "sender/foreign/errand.h"
 
 int source_file(struct source *ret, int fd)
 {
@@ -39,6 +40,8 @@ size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_
     }
     if (!allowance_take(s->allowance, n))
         return 0;
+    if (s->is_process)
+        return (size_t)max_of(errand_pread(s->fd, to, n, (off_t)offset, s->owner), (ssize_t)0);
     size_t done = 0;
     while (done < n) {
         ssize_t got = pread(s->fd, (char *)to + done, n - done, (off_t)(offset + done));

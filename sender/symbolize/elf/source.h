@@ -25,6 +25,8 @@ struct source {
     source_read_fn read;         /* NULL: a file or memory */
     void *of;                    /* its argument */
     struct allowance *allowance; /* of a file: what reading it is charged to, the owner's; NULL: nobody */
+    uint32_t owner;              /* of a process's memory: whose it is, */
+    bool is_process;             /* which is read by errands (sender/foreign/errand.h) */
 };
 
 /* A source over an open file (the descriptor stays the caller's). 0 or -errno. */

@@ -175,9 +175,9 @@ UNIT(the_files_of_one_process)
     struct seen seen = {.pid = (uint32_t)getpid()}, nobody = {.pid = (uint32_t)getpid()};
     struct sampler *s =
         open_or_skip(&(struct sampler_options){.frequency = 97, .only_pid = (uint32_t)getpid()}, &seen);
-    ck_assert_int_eq(sampler_files_of(s, seen.pid, on_file_of_one, &seen), 0);
+    ck_assert_int_eq(sampler_files_of(s, seen.pid, getuid(), on_file_of_one, &seen), 0);
     ck_assert_uint_ge(seen.mapped, 1);
-    (void)sampler_files_of(s, INT_MAX, on_file_of_one, &nobody); /* pids end at 4194304 */
+    (void)sampler_files_of(s, INT_MAX, getuid(), on_file_of_one, &nobody); /* pids end at 4194304 */
     ck_assert_uint_eq(nobody.mapped, 0);
     sampler_close(s);
 }
@@ -228,7 +228,7 @@ UNIT(a_file_that_was_refused_is_asked_for_again)
     struct sampler *s =
         open_or_skip(&(struct sampler_options){.frequency = 997, .only_pid = (uint32_t)getpid()}, &seen);
     seen.sampler = s;
-    ck_assert_int_eq(sampler_files_of(s, seen.pid, on_file, &seen), 0);
+    ck_assert_int_eq(sampler_files_of(s, seen.pid, getuid(), on_file, &seen), 0);
     ck_assert_int_eq(sampler_start(s, &e), 0);
     uint64_t deadline = clock_monotonic() + unit_patience(30 * (uint64_t)NSEC_PER_SEC);
     while (seen.own_rests < 3 && clock_monotonic() < deadline) {

@@ -55,7 +55,7 @@ UNIT(a_pipe_is_left_alone)
     snprintf(path, sizeof path, "%s/pipe", folder);
     /* who would write to it hears nothing of us */
     ck_assert_int_eq(foreign_open(folder, "/pipe", 0), -ENOENT);
-    ck_assert_int_eq(foreign_open_link(path), -ENOENT);
+    ck_assert_int_eq(foreign_open_link(path, getuid()), -ENOENT);
     ck_assert_int_eq(foreign_open("/", "/dev/zero", 0), -ENOENT);
     ck_assert_int_eq(foreign_open(folder, "/", 0), -ENOENT);
     ck_assert_int_eq(foreign_open(folder, "/nothing", 0), -ENOENT);
@@ -65,7 +65,7 @@ UNIT(a_pipe_is_left_alone)
 UNIT(a_file_is_known_by_device_and_inode)
 {
     struct stat st;
-    autoclose int fd = foreign_open_link("/proc/self/exe");
+    autoclose int fd = foreign_open_link("/proc/self/exe", getuid());
     ck_assert_int_eq(fstat(fd, &st), 0);
     struct foreign_file file = {st.st_ino, major(st.st_dev), minor(st.st_dev)};
     ck_assert(foreign_is(fd, &file));

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads that have nothing to do wait for the next errand: to hand one over takes a few microseconds. There
+ * are as many as go at once, and those that were left.
+ */
+#include "sender/foreign/errand.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "proto/base/thread.h"
+
+/* Who was not back in time: one of a user's at most. The last place is root's. */
+struct kept {
+    uint32_t user;
+    bool is_out;
+    uint64_t until; /* 0: the place is free */
+};
+
+struct runner {
+    pthread_cond_t wake;
+    struct errand *errand;
+    struct runner *next; /* of those that are idle */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t back = PTHREAD_COND_INITIALIZER;
+static struct kept kept[ERRAND_USERS + 1];
+static struct runner *idle;
+static void (*first_thing)(void);
+
+void errand_begin(void (*begin)(void))
+{
+    first_thing = begin;
+}
+
+static struct kept *kept_of(uint32_t user)
+{
+    for (uint32_t i = 0; i <= ERRAND_USERS; i++)
+        if (kept[i].until && kept[i].user == user)
+            return &kept[i];
+    return NULL;
+}
+
+/* Where it would be noted that an errand for this user is not back. NULL: then none may go. */
+static struct kept *place_for(uint32_t user, uint64_t now)
+{
+    for (uint32_t i = 0; i <= ERRAND_USERS; i++)
+        if (!kept[i].is_out && now >= kept[i].until)
+            kept[i].until = 0;
+    if (kept_of(user))
+        return NULL;
+    for (uint32_t i = user == 0 ? ERRAND_USERS : 0; i < ERRAND_USERS + (user == 0); i++)
+        if (!kept[i].until)
+            return &kept[i];
+    return NULL;
+}
+
+/* Under the lock: it was left, and is back. */
+static void come_back_late(struct errand *e)
+{
+    struct kept *k = kept_of(e->user);
+    if (k)
+        k->is_out = false;
+    e->forget(e);
+}
+
+static void *run(void *argument)
+{
+    struct runner *r = argument;
+    if (first_thing)
+        first_thing();
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        while (!r->errand)
+            pthread_cond_wait(&r->wake, &lock);
+        struct errand *e = r->errand;
+        if (!e->is_left) {
+            pthread_mutex_unlock(&lock);
+            uint64_t begun = clock_thread();
+            e->go(e);
+            e->cost = (int64_t)(clock_thread() - begun);
+            pthread_mutex_lock(&lock);
+        }
+        r->errand = NULL;
+        r->next = idle;
+        idle = r;
+        if (e->is_left) {
+            come_back_late(e);
+        } else {
+            e->is_back = true;
+            pthread_cond_broadcast(&back);
+        }
+    }
+    return NULL;
+}
+
+/* Under the lock. NULL: there cannot be one more. */
+static struct runner *take_runner(void)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    struct runner *r = idle;
+    if (r) {
+        idle = r->next;
+        return r;
+    }
+    r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    pthread_cond_init(&r->wake, NULL);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, 256 << 10);
+    int failed = thread_begin(&thread, &attr, run, r);
+    pthread_attr_destroy(&attr);
+    if (failed) {
+        pthread_cond_destroy(&r->wake);
+        free(r);
+        return NULL;
+    }
+    return r;
+}
+
+/* Under the lock. */
+static void wait_for(const struct errand *e)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    uint64_t ns = (uint64_t)until.tv_nsec + ERRAND_WAIT_NS;
+    until.tv_sec += (time_t)(ns / NSEC_PER_SEC);
+    until.tv_nsec = (long)(ns % NSEC_PER_SEC);
+    while (!e->is_back)
+        if (pthread_cond_timedwait(&back, &lock, &until) != 0)
+            break;
+}
+
+int errand_run(struct errand *e, uint32_t user)
+{
+    e->user = user;
+    e->is_back = e->is_left = false;
+    pthread_mutex_lock(&lock);
+    struct kept *place = place_for(user, clock_monotonic());
+    struct runner *r = place ? take_runner() : NULL;
+    if (!r) {
+        pthread_mutex_unlock(&lock);
+        e->forget(e);
+        return place ? -ENOMEM : -ETIMEDOUT;
+    }
+    r->errand = e;
+    pthread_cond_signal(&r->wake);
+    wait_for(e);
+    bool is_back = e->is_back;
+    if (!is_back) {
+        e->is_left = true;
+        /* Two threads may have sent for one user, or taken the last place: the second's is not noted twice.
+         */
+        place = place_for(user, clock_monotonic());
+        if (place)
+            *place = (struct kept){user, true, clock_monotonic() + ERRAND_REST_NS};
+    }
+    pthread_mutex_unlock(&lock);
+    return is_back ? 0 : -ETIMEDOUT;
+}
+
+/* Reading, opening or both. */
+struct reading {
+    struct errand errand;
+    int fd; /* -1: by `path`; its own */
+    int flags, error;
+    bool is_to_open; /* and no more: fd is what comes of it */
+    off_t at;
+    size_t n, done;
+    uint8_t *bytes;
+    char path[];
+};
+
+static void forget_reading(struct errand *e)
+{
+    struct reading *r = (struct reading *)e;
+    if (r->fd >= 0)
+        close(r->fd);
+    free(r->bytes);
+    free(r);
+}
+
+static void read_it(struct errand *e)
+{
+    struct reading *r = (struct reading *)e;
+    if (r->fd < 0)
+        r->fd = open(r->path, r->flags | O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (r->fd < 0)
+        r->error = errno;
+    ssize_t got = r->fd >= 0 && !r->is_to_open ? 1 : 0;
+    while (got > 0 && r->done < r->n) {
+        got = r->at < 0 ? read(r->fd, r->bytes, r->n)
+                        : pread(r->fd, r->bytes + r->done, r->n - r->done, r->at + (off_t)r->done);
+        if (got > 0)
+            r->done += (size_t)got;
+        if (r->at < 0)
+            break;
+    }
+    if (got < 0 && r->done == 0)
+        r->error = errno;
+}
+
+static struct reading *reading_new(const char *path, size_t n)
+{
+    size_t length = strlen(path) + 1;
+    struct reading *r = calloc(1, sizeof *r + length);
+    if (!r)
+        return NULL;
+    *r = (struct reading){.errand = {.go = read_it, .forget = forget_reading}, .fd = -1, .n = n};
+    memcpy(r->path, path, length);
+    if (n && !(r->bytes = malloc(n))) {
+        free(r);
+        return NULL;
+    }
+    return r;
+}
+
+/* Sends it, and takes what it brings. */
+static ssize_t send(struct reading *r, void *to, uint32_t user)
+{
+    int failed = errand_run(&r->errand, user);
+    if (failed < 0)
+        return failed;
+    ssize_t result = r->error ? -r->error : (ssize_t)r->done;
+    if (r->done)
+        memcpy(to, r->bytes, r->done);
+    if (r->is_to_open && !r->error) {
+        result = r->fd;
+        r->fd = -1;
+    }
+    forget_reading(&r->errand);
+    return result;
+}
+
+int errand_open(const char *path, int flags, uint32_t user)
+{
+    struct reading *r = reading_new(path, 0);
+    if (!r)
+        return -ENOMEM;
+    r->is_to_open = true;
+    r->flags = flags;
+    return (int)send(r, NULL, user);
+}
+
+ssize_t errand_read_path(const char *path, void *to, size_t n, uint32_t user)
+{
+    struct reading *r = reading_new(path, n);
+    return r ? send(r, to, user) : -ENOMEM;
+}
+
+ssize_t errand_pread(int fd, void *to, size_t n, off_t at, uint32_t user)
+{
+    struct reading *r = reading_new("", n);
+    if (!r)
+        return -ENOMEM;
+    r->at = at;
+    r->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* the caller may close his meanwhile */
+    if (r->fd < 0) {
+        forget_reading(&r->errand);
+        return -errno;
+    }
+    return send(r, to, user);
+}

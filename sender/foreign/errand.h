@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What may never come back is done by another thread. A process's owner decides how long whoever looks into
+ * it waits: a page of its memory, or a lock that all need who ask for its mappings, its memory or its
+ * environment, may wait for a server of FUSE that is its owner's own program. No signal but one that ends us
+ * all ends that. So a thread goes; if it does not come back in time it is left there, with what it was to
+ * bring.
+ *
+ *     struct errand first in what it needs and brings, by malloc
+ *     if (errand_run(&mine->errand, user) == 0) … it is the caller's again
+ */
+#ifndef SENDER_FOREIGN_ERRAND_H
+#define SENDER_FOREIGN_ERRAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* How long it may take, which on an overloaded machine is what a thread waits for its turn. */
+#define ERRAND_WAIT_NS 200000000u
+/* For so long after one was left nobody goes for that user, and not before it is back. */
+#define ERRAND_REST_NS 30000000000u
+/* So many users are known to keep whom one sends; while they are, nobody goes for others than root. So all
+ * users together keep a thread waiting for 200 ms nine times in 30 s. */
+#define ERRAND_USERS 8u
+
+struct errand {
+    void (*go)(struct errand *e);     /* by the other thread; uses nothing but what is the errand's own */
+    void (*forget)(struct errand *e); /* frees it; by any thread */
+    int64_t cost;                     /* returned: ns of CPU time */
+    /* private */
+    uint32_t user;
+    bool is_back, is_left;
+};
+
+/* Has it done. 0; or -ETIMEDOUT, -ENOMEM: it was not, and is the caller's no more. `user`: for whose process.
+ * Any thread. */
+int errand_run(struct errand *e, uint32_t user);
+
+/* What each thread that goes does first: rights are a thread's own. Once, before the first one goes. */
+void errand_begin(void (*begin)(void));
+
+/* By errands, of what belongs to a user's process: opens a path under /proc to be read (a descriptor or
+ * -errno; `flags`: O_PATH, or 0); reads the beginning of one (how many bytes or -errno); and n bytes of an
+ * open one at an offset, or, -1, what comes next at once. */
+int errand_open(const char *path, int flags, uint32_t user);
+ssize_t errand_read_path(const char *path, void *to, size_t n, uint32_t user);
+ssize_t errand_pread(int fd, void *to, size_t n, off_t at, uint32_t user);
+
+#endif

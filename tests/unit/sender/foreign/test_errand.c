@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "sender/foreign/errand.h"
+
+/* Waits for a byte, and tells by another pipe that it was forgotten. */
+struct waiting {
+    struct errand errand;
+    int for_byte, forgotten;
+};
+
+static void wait_for_byte(struct errand *e)
+{
+    char byte;
+    (void)!read(((struct waiting *)e)->for_byte, &byte, 1);
+}
+
+static void tell(struct errand *e)
+{
+    (void)!write(((struct waiting *)e)->forgotten, "", 1);
+    free(e);
+}
+
+static struct errand *waiting_for(const int byte[2], const int forgotten[2])
+{
+    struct waiting *w = calloc(1, sizeof *w);
+    unit_made(w);
+    *w = (struct waiting){{.go = wait_for_byte, .forget = tell}, byte[0], forgotten[1]};
+    return &w->errand;
+}
+
+UNIT(what_comes_back_is_brought)
+{
+    char text[32] = "";
+    ck_assert_int_eq(errand_read_path("/proc/self/comm", text, sizeof text, 1), (ssize_t)strlen(text));
+    ck_assert_int_gt(strlen(text), 0);
+    ck_assert_int_eq(errand_read_path("/proc/self/nothing", text, sizeof text, 1), -ENOENT);
+    autoclose int fd = errand_open("/proc/self/mem", 0, 1);
+    ck_assert_int_ge(fd, 0);
+    uint64_t word = 42, same = 0;
+    ck_assert_int_eq(errand_pread(fd, &same, sizeof same, (off_t)(uintptr_t)&word, 1), sizeof same);
+    ck_assert_uint_eq(same, 42);
+    ck_assert_int_eq(errand_pread(fd, &same, sizeof same, 0, 1), -EIO);
+}
+
+UNIT(who_keeps_one_waiting_does_so_once)
+{
+    char byte;
+    int go_on[2], forgotten[2];
+    ck_assert_int_eq(pipe2(go_on, O_CLOEXEC) + pipe2(forgotten, O_CLOEXEC), 0);
+    uint64_t begun = clock_monotonic();
+    ck_assert_int_eq(errand_run(waiting_for(go_on, forgotten), 7), -ETIMEDOUT);
+    ck_assert_uint_ge(clock_monotonic() - begun, ERRAND_WAIT_NS);
+    ck_assert_int_eq(errand_read_path("/proc/self/comm", &byte, 1, 7), -ETIMEDOUT); /* nobody goes */
+    ck_assert_int_eq(errand_read_path("/proc/self/comm", &byte, 1, 8), 1); /* for others somebody does */
+    ck_assert_int_eq(write(go_on[1], "", 1), 1);
+    ck_assert_int_eq(read(forgotten[0], &byte, 1), 1);                              /* it is back */
+    ck_assert_int_eq(errand_read_path("/proc/self/comm", &byte, 1, 7), -ETIMEDOUT); /* but not long enough */
+    for (int i = 0; i < 2; i++) {
+        close(go_on[i]);
+        close(forgotten[i]);
+    }
+}
+
+UNIT(many_users_keep_one_waiting_so_often_and_root_not_at_all)
+{
+    char byte;
+    int go_on[2], forgotten[2];
+    ck_assert_int_eq(pipe2(go_on, O_CLOEXEC) + pipe2(forgotten, O_CLOEXEC), 0);
+    for (uint32_t i = 0; i < ERRAND_USERS; i++)
+        ck_assert_int_eq(errand_run(waiting_for(go_on, forgotten), 100 + i), -ETIMEDOUT);
+    uint64_t begun = clock_monotonic();
+    for (uint32_t i = 0; i < 100; i++) {
+        /* is not sent, and forgotten at once */
+        ck_assert_int_eq(errand_run(waiting_for(go_on, forgotten), 200 + i), -ETIMEDOUT);
+        ck_assert_int_eq(read(forgotten[0], &byte, 1), 1);
+    }
+    ck_assert_uint_lt(clock_monotonic() - begun, unit_patience(NSEC_PER_SEC));
+    ck_assert_int_eq(errand_read_path("/proc/self/comm", &byte, 1, 0), 1);
+    for (uint32_t i = 0; i < ERRAND_USERS; i++) {
+        ck_assert_int_eq(write(go_on[1], "", 1), 1);
+        ck_assert_int_eq(read(forgotten[0], &byte, 1), 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        close(go_on[i]);
+        close(forgotten[i]);
+    }
+}
