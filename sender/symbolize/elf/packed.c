@@ -8,6 +8,10 @@
  *
  * What comes out is cut into chunks of 32 KiB; the last PACKED_CHUNKS asked for stay at hand, as texts are
  * read here and there. A decoder that stands before the wanted chunk, and nearer than any mark, just runs on.
+ *
+ * Of a section that is not large (PACKED_SHELF_MAX) every chunk that came out whole is kept, packed again by
+ * zstd, and is had from there without what is before it. Blocks may be 100 KB long, so marks alone left
+ * 60 to 120 KB to unpack in each section for one text, one table of abbreviations, one line program.
  * Every byte that comes out is taken off the work, and so is what a start costs.
  */
 #include "sender/symbolize/elf/packed.h"
@@ -15,6 +19,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "proto/base/macros.h"
 
@@ -22,6 +27,10 @@
 #define HISTORY 32768u
 /* Packed bytes read at a time. */
 #define INPUT 8192u
+/* zstd's, for what is kept. */
+#define PACKED_LEVEL 1
+/* How much quicker than inflate() that comes back. */
+#define SHELF_SPEED 4u
 /* What it costs to begin at a mark, in bytes unpacked. */
 #define START_WORK ((int64_t)HISTORY)
 
@@ -32,6 +41,12 @@ struct mark {
     uint16_t history_n;   /* unpacked, HISTORY at most … */
     uint16_t packed_n;    /* … and packed */
     uint8_t *history;
+};
+
+/* A whole chunk, packed again by itself. */
+struct shelved {
+    uint32_t n;
+    uint8_t *bytes; /* NULL: it has not come out yet */
 };
 
 struct chunk {
@@ -48,6 +63,8 @@ struct machine {
     uint8_t last; /* the input byte read last */
     struct chunk chunk[PACKED_CHUNKS];
     uint64_t turn;
+    ZSTD_CCtx *packer; /* NULL: not needed yet; likewise */
+    ZSTD_DCtx *unpacker;
     uint8_t input[INPUT];
 };
 
@@ -57,6 +74,8 @@ struct packed {
     int64_t *work; /* NULL: it rests */
     struct mark mark[PACKED_MARKS_MAX];
     uint32_t n_marks;
+    struct shelved *shelf; /* by chunk's number; NULL: it has none */
+    uint64_t n_missing;    /* of its chunks */
     size_t memory;
     struct machine *machine; /* NULL until something is read */
 };
@@ -80,6 +99,9 @@ int packed_new(const struct source *s, uint64_t at, uint64_t n, uint64_t size, s
     p->size = size;
     p->spacing = max_of((uint64_t)PACKED_SPACING, size / PACKED_MARKS_MAX);
     p->memory = sizeof *p;
+    p->n_missing = (size + PACKED_CHUNK - 1) / PACKED_CHUNK;
+    if (size <= PACKED_SHELF_MAX && (p->shelf = calloc(p->n_missing + 1, sizeof *p->shelf)))
+        p->memory += p->n_missing * sizeof *p->shelf;
     *ret = p;
     return 0;
 }
@@ -106,8 +128,19 @@ void packed_rest(struct packed *p)
     stop(m);
     for (uint32_t i = 0; i < PACKED_CHUNKS; i++)
         free(m->chunk[i].bytes);
+    ZSTD_freeCCtx(m->packer);
+    ZSTD_freeDCtx(m->unpacker);
     free(m);
     p->machine = NULL;
+}
+
+static void drop_marks(struct packed *p)
+{
+    for (uint32_t i = 0; i < p->n_marks; i++) {
+        p->memory -= p->mark[i].packed_n;
+        free(p->mark[i].history);
+    }
+    p->n_marks = 0;
 }
 
 struct packed *packed_free(struct packed *p)
@@ -115,8 +148,10 @@ struct packed *packed_free(struct packed *p)
     if (!p)
         return NULL;
     packed_rest(p);
-    for (uint32_t i = 0; i < p->n_marks; i++)
-        free(p->mark[i].history);
+    drop_marks(p);
+    for (uint64_t i = 0; p->shelf && i * PACKED_CHUNK < p->size; i++)
+        free(p->shelf[i].bytes);
+    free(p->shelf);
     free(p);
     return NULL;
 }
@@ -129,6 +164,27 @@ uint64_t packed_size(const struct packed *p)
 size_t packed_memory(const struct packed *p)
 {
     return p->memory;
+}
+
+/* Packs what is kept of what came out; its size, 0: not to so little, or memory is out. A copy, the caller's,
+ * in *ret. */
+static uint32_t pack(struct machine *m, const void *from, size_t n, size_t max, uint8_t **ret)
+{
+    uint8_t to[ZSTD_COMPRESSBOUND(PACKED_CHUNK)];
+    if (!m->packer && !(m->packer = ZSTD_createCCtx()))
+        return 0;
+    size_t packed_n = ZSTD_compressCCtx(m->packer, to, sizeof to, from, n, PACKED_LEVEL);
+    if (ZSTD_isError(packed_n) || packed_n > max || !(*ret = malloc(packed_n)))
+        return 0;
+    memcpy(*ret, to, packed_n);
+    return (uint32_t)packed_n;
+}
+
+static bool unpack(struct machine *m, const uint8_t *from, size_t n, uint8_t *to, size_t to_n)
+{
+    if (!m->unpacker && !(m->unpacker = ZSTD_createDCtx()))
+        return false;
+    return ZSTD_decompressDCtx(m->unpacker, to, to_n, from, n) == to_n;
 }
 
 /* Begins anew at a mark, or at the very begin (NULL). */
@@ -147,9 +203,9 @@ static bool start(struct packed *p, const struct mark *mark)
     m->is_running = true;
     if (!mark)
         return true;
-    uLongf n = mark->history_n;
-    bool ok = n == 0 || (uncompress(history, &n, mark->history, mark->packed_n) == Z_OK &&
-                         inflateSetDictionary(&m->z, history, (uInt)n) == Z_OK);
+    uInt n = mark->history_n;
+    bool ok = n == 0 || (unpack(m, mark->history, mark->packed_n, history, n) &&
+                         inflateSetDictionary(&m->z, history, n) == Z_OK);
     ok = ok && (mark->n_bits == 0 || inflatePrime(&m->z, mark->n_bits, mark->bits) == Z_OK);
     if (!ok)
         stop(m);
@@ -159,29 +215,23 @@ static bool start(struct packed *p, const struct mark *mark)
 /* Leaves a mark where a block begins; without memory for it there is none. */
 static void leave_mark(struct packed *p)
 {
-    uint8_t history[HISTORY], packed[PACKED_HISTORY_MAX]; /* or Z_BUF_ERROR */
+    uint8_t history[HISTORY];
     struct machine *m = p->machine;
     uint64_t last = p->n_marks ? p->mark[p->n_marks - 1].out : 0;
     uInt n = 0;
-    uLongf packed_n = sizeof packed;
-    if (p->n_marks == PACKED_MARKS_MAX || m->out < last + p->spacing ||
-        inflateGetDictionary(&m->z, history, &n) != Z_OK ||
-        compress2(packed, &packed_n, history, n, Z_BEST_SPEED) != Z_OK)
+    if (p->n_marks == PACKED_MARKS_MAX || m->out < last + p->spacing || p->n_missing == 0 ||
+        inflateGetDictionary(&m->z, history, &n) != Z_OK)
         return;
-    struct mark mark = {.in = m->in - m->z.avail_in,
-                        .out = m->out,
-                        .n_bits = m->z.data_type & 7,
-                        .history_n = (uint16_t)n,
-                        .packed_n = (uint16_t)packed_n,
-                        .history = malloc(packed_n)};
-    if (!mark.history)
+    struct mark mark = {
+        .in = m->in - m->z.avail_in, .out = m->out, .n_bits = m->z.data_type & 7, .history_n = (uint16_t)n};
+    mark.packed_n = (uint16_t)pack(m, history, n, PACKED_HISTORY_MAX, &mark.history);
+    if (!mark.packed_n)
         return;
     /* zlib has taken that byte; it is the one before the next, or the last one of the input before. */
     uint8_t byte = m->z.next_in > m->input ? m->z.next_in[-1] : m->last;
     mark.bits = mark.n_bits ? (uint8_t)(byte >> (8 - mark.n_bits)) : 0;
-    memcpy(mark.history, packed, packed_n);
     p->mark[p->n_marks++] = mark;
-    p->memory += packed_n + sizeof(void *);
+    p->memory += mark.packed_n;
 }
 
 static bool feed(struct packed *p)
@@ -252,6 +302,45 @@ static struct chunk *find(struct machine *m, uint64_t number)
     return NULL;
 }
 
+static uint32_t chunk_size(const struct packed *p, uint64_t number)
+{
+    return (uint32_t)min_of(p->size - number * PACKED_CHUNK, (uint64_t)PACKED_CHUNK);
+}
+
+/* Puts a chunk that has come out on the shelf. When all are there nothing else is needed any more. */
+static void shelve(struct packed *p, const struct chunk *c)
+{
+    struct shelved *s = p->shelf ? &p->shelf[c->number] : NULL;
+    if (!s || s->bytes || c->n != chunk_size(p, c->number))
+        return;
+    s->n = pack(p->machine, c->bytes, c->n, PACKED_CHUNK * 3 / 4, &s->bytes);
+    if (s->n == 0)
+        return;
+    p->memory += s->n;
+    if (--p->n_missing > 0)
+        return;
+    drop_marks(p);
+    ZSTD_freeCCtx(p->machine->packer);
+    p->machine->packer = NULL;
+}
+
+static const struct chunk *from_shelf(struct packed *p, uint64_t number)
+{
+    struct machine *m = p->machine;
+    const struct shelved *s = p->shelf ? &p->shelf[number] : NULL;
+    struct chunk *c = s && s->bytes && *p->work >= 0 ? oldest(m) : NULL;
+    if (!c)
+        return NULL;
+    c->used = 0;
+    c->n = chunk_size(p, number);
+    *p->work -= c->n / SHELF_SPEED;
+    if (!unpack(m, s->bytes, s->n, c->bytes, c->n))
+        return NULL;
+    c->number = number;
+    c->used = ++m->turn;
+    return c;
+}
+
 /* The chunk of a number; NULL: it cannot be had. Those on the way to it are at hand afterwards, too. */
 static const struct chunk *chunk_of(struct packed *p, uint64_t number)
 {
@@ -261,6 +350,9 @@ static const struct chunk *chunk_of(struct packed *p, uint64_t number)
         c->used = ++m->turn;
         return c;
     }
+    const struct chunk *shelved = from_shelf(p, number);
+    if (shelved)
+        return shelved;
     if (!approach(p, number))
         return NULL;
     for (;;) {
@@ -274,6 +366,7 @@ static const struct chunk *chunk_of(struct packed *p, uint64_t number)
         if (from == at * PACKED_CHUNK && c->n) { /* not begun in its middle, at a mark */
             c->number = at;
             c->used = ++m->turn;
+            shelve(p, c);
         }
         if (at == number)
             return c->used ? c : NULL;

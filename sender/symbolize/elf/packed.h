@@ -24,6 +24,10 @@
 /* Of a mark at most: in what cannot be packed again there are none. */
 #define PACKED_HISTORY_MAX (20u << 10)
 
+/* A section that unpacks to no more has all of its chunks kept, packed again one by one, if they pack to
+ * three quarters. */
+#define PACKED_SHELF_MAX (2u << 20)
+
 /* A section that says it unpacks to more is left out: Chromium's are the largest there are, below this. */
 #define PACKED_MAX (4ull << 30)
 

@@ -102,6 +102,43 @@ UNIT(what_was_passed_once_is_begun_near_by)
     both_free(&b);
 }
 
+/* Once it has come out, no part of a section that is not large costs what is before it. */
+UNIT(a_small_section_is_passed_once)
+{
+    struct packed *p;
+    struct both b = {.n = compressBound(SIZE)};
+    uint8_t some[100];
+    int64_t work = WORK;
+    const size_t size = PACKED_SHELF_MAX - 1000, noise = 5 * PACKED_CHUNK;
+    b.plain = unit_made((uint8_t *)malloc(SIZE));
+    b.bytes = unit_made((uint8_t *)malloc(b.n));
+    fill(b.plain);
+    for (int has_noise = 0; has_noise < 2; has_noise++) {
+        for (size_t i = 0, x = 1; has_noise && i < noise; i++, x = x * 6364136223846793005 + 1)
+            b.plain[size / 2 + i] = (uint8_t)(x >> 56); /* packs to nothing less: to be unpacked each time */
+        b.n = compressBound(SIZE);
+        ck_assert_int_eq(compress2(b.bytes, &b.n, b.plain, size, 6), Z_OK);
+        struct source s = source_memory(bytes_of(b.bytes, b.n));
+        ck_assert_int_eq(packed_new(&s, 0, b.n, size, &p), 0);
+        packed_use(p, &s, &work);
+        ck_assert_uint_eq(packed_read(p, size - 100, some, 100), 100);
+        packed_rest(p);
+        size_t memory = packed_memory(p);
+        ck_assert_uint_lt(memory, 3 * size / 4 + 8192);
+        for (size_t at = size - 100; at > 60000; at -= 54321) {
+            work = WORK;
+            packed_use(p, &s, &work);
+            ck_assert_uint_eq(packed_read(p, at, some, 100), 100);
+            ck_assert_int_eq(memcmp(some, b.plain + at, 100), 0);
+            ck_assert(has_noise || WORK - work <= PACKED_CHUNK);
+            packed_rest(p);
+        }
+        ck_assert_uint_eq(packed_memory(p), memory);
+        packed_free(p);
+    }
+    both_free(&b);
+}
+
 UNIT(without_work_nothing_is_read)
 {
     struct packed *p;
