@@ -56,6 +56,7 @@ struct resumer {
     const uint64_t *ahead;      /* words of runtimes that are to be put where their frames are */
     uint32_t n_ahead;
     bool has_place, is_told; /* the runtime's, in `place`; the first frame is in the record already */
+    uint64_t last;           /* the address of the frame that the walk came to last */
     struct runtime_place place;
     uint32_t generator;             /* whose code is in no file; RUNTIME_GENERATED: not looked for yet */
     struct runtime_place generated; /* its */
@@ -335,6 +336,7 @@ static bool put_words(struct resumer *r)
 static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
 {
     struct resumer *r = user;
+    r->last = address;
     const struct unwind_file *file = r->mapping.end ? tables_file(r->loader->tables, &r->mapping.key) : NULL;
     if (r->is_told) {
         r->is_told = false;
@@ -414,6 +416,18 @@ static int rest_step(void *user, struct unwind_registers *at, rest_load_fn load,
     return 0;
 }
 
+/* Puts the words that no frame has come for: all that is known where the walk was cut, and at its root those
+ * of stacks below. */
+static void put_left(struct resumer *r)
+{
+    const struct runtime *runtime = r->has_place ? runtime_of(r->place.runtime) : NULL;
+    if (!runtime ||
+        (r->head.user_end == UNWIND_END_ROOT && !(runtime->goes_on && runtime->goes_on(&r->place, r->last))))
+        return;
+    while (r->n_ahead > 0)
+        (void)put_words(r);
+}
+
 /* Takes the words of what is to come off the record. */
 static void take_ahead(struct resumer *r, const uint64_t *body)
 {
@@ -452,9 +466,7 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
         (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r, rest_step}, &far);
     cleanup_close(&r->memory);
     cleanup_close(&r->maps);
-    if (r->has_place && runtime_of(r->place.runtime)->has_words_alone)
-        while (r->n_ahead > 0)
-            (void)put_words(r);
+    put_left(r);
     if (far)
         sampler_far(r->sampler, head->tid, far, r->rest->at.sp);
     r->head.n_user = max_of(r->head.n_user, n_user);

@@ -88,9 +88,10 @@ struct runtime {
      * told. NULL: none is. */
     bool (*is_beside)(const struct runtime_place *place, uint64_t address);
 
-    /* Words may be of frames that are on no stack of the machine (any more): they are told behind the last
-     * frame. Else what is left over then is nobody's. */
-    bool has_words_alone;
+    /* Whether a stack of the machine that ends with a frame at this address is not the thread's first one, so
+     * that words which are left over are of the others, and told behind it. Else what is left over when a
+     * walk has come to the root is nobody's. NULL: none is. */
+    bool (*goes_on)(const struct runtime_place *place, uint64_t address);
 
     /* Names a word while its process is there, so on the way from the ring to the window: some microseconds,
      * once a word and window. False: it cannot be said. NULL: it has no words. */

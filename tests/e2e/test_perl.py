@@ -8,8 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import are_named, beside_a_liar, judged, names_of, nearly_all, say, seen, seen_from_its_begin
-from programs import ROOT, Process
+from profiles import Receiver, are_named, beside_a_liar, judged, names_of, nearly_all, profsend, say, seen, seen_from_its_begin, started
+from programs import ROOT, Process, running
 
 PROGRAM = ROOT / "tests/runtimes/chains.pl"
 OWN = shutil.which("perl")
@@ -134,6 +134,25 @@ def test_a_program_that_begins_is_seen_exactly(perl):
     text = say(f"of {sum(stacks.values())}", hits, exact, complete, named, odd)
     assert hits > 0.8 * sum(stacks.values()), text
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
+
+
+# Modules that compile others, and are of more code than a walk has rows for at first.
+COMPILED = "use strict; use POSIX; use Encode; use Storable; use Pod::Simple; use Getopt::Long; use File::Temp; use CPAN;"
+
+
+def test_what_compiles_has_nothing_below_its_root():
+    with Receiver() as receiver:
+        sender = profsend(receiver, "--include", f"executable={pathlib.Path(OWN or pytest.skip('no Perl here')).resolve().name}")
+        with running(sender):
+            started(sender)
+            for _ in range(10):
+                program = Process([OWN, "-e", COMPILED])
+                with running(program):
+                    assert program.wait() == 0, program.log()
+            assert sender.stop() == 0, sender.log()
+    whole = {s: n for s, n in receiver.stacks.items() if "_start" in s.names and s.incomplete is None}
+    assert sum(n for s, n in whole.items() if "require" in s.names) > 100
+    assert not [(n, s.names) for s, n in whole.items() if s.names[-1] != "_start"][:5]
 
 
 # A thread of Coro's has a stack of its own, which libcoro has made.

@@ -90,7 +90,6 @@ const struct runtime runtime_luajit = {.name = "luajit",
                                        .prepare = prepare,
                                        .version = version,
                                        .stands_for = stands_for,
-                                       .has_words_alone = true,
                                        .resolve = resolve,
                                        .likeness = likeness,
                                        .step = step};

@@ -95,5 +95,4 @@ const struct runtime runtime_perl = {.name = "perl",
                                      .prepare = prepare,
                                      .version = version,
                                      .stands_for = stands_for,
-                                     .has_words_alone = true,
                                      .resolve = resolve};

@@ -87,6 +87,13 @@ static bool stands_for(const struct runtime_place *of, uint64_t address)
     return php_is_in_loop((const struct php_place *)of->word, address);
 }
 
+/* A fiber's stack ends in what made it; who has resumed it is on another one. */
+static bool goes_on(const struct runtime_place *of, uint64_t address)
+{
+    const struct php_place *place = (const struct php_place *)of->word;
+    return address - place->fiber < place->fiber_size;
+}
+
 static bool resolve(const struct runtime_process *process, const struct sample_frame *frame,
                     struct arena *text, struct runtime_name *ret)
 {
@@ -108,6 +115,6 @@ const struct runtime runtime_php = {.name = "php",
                                     .prepare = prepare,
                                     .version = version,
                                     .stands_for = stands_for,
-                                    .has_words_alone = true,
+                                    .goes_on = goes_on,
                                     .resolve = resolve,
                                     .step = step};
