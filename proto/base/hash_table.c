@@ -98,11 +98,6 @@ void hash_table_remove(struct hash_table *t, uint64_t hash, uint32_t number)
     t->used--;
 }
 
-void hash_table_renumber(struct hash_table *t, uint64_t hash, uint32_t from, uint32_t to)
-{
-    t->slots[slot_of(t, hash, from)].entry = to + 1;
-}
-
 void hash_table_clear(struct hash_table *t)
 {
     if (t->used > 0)

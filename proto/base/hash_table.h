@@ -79,9 +79,6 @@ int hash_table_add(struct hash_table *t, struct hash_at at, uint32_t number);
 /* Takes a number out that is there under this hash. */
 void hash_table_remove(struct hash_table *t, uint64_t hash, uint32_t number);
 
-/* The element under this hash has another number now: for arrays that fill a hole with their last. */
-void hash_table_renumber(struct hash_table *t, uint64_t hash, uint32_t from, uint32_t to);
-
 /* Forgets all, keeps the memory; hash_table_release gives that back as well. Either may be used again. */
 void hash_table_clear(struct hash_table *t);
 void hash_table_release(struct hash_table *t);

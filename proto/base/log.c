@@ -55,17 +55,6 @@ bool log_is_written(enum log_level level)
     return level >= __atomic_load_n(&threshold, __ATOMIC_RELAXED);
 }
 
-bool log_level_parse(const char *name, enum log_level *ret_level)
-{
-    for (size_t i = 0; i < ARRAY_LEN(level_name); i++) {
-        if (strcmp(name, level_name[i]) == 0) {
-            *ret_level = (enum log_level)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- the format ------------------------------------------------------------------------------ */
 
 /* A format with marks, and what is known of the fields. */

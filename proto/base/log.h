@@ -27,9 +27,6 @@ enum log_format log_format(void);
 /* Whether a line of this level is written, for who would have to find out what to say. */
 bool log_is_written(enum log_level level);
 
-/* By name: debug, info, warn, error. False if it is none of them. */
-bool log_level_parse(const char *name, enum log_level *ret_level);
-
 /* Any thread; the line is written with one write(2), and without taking memory. Where nobody reads (a pipe
  * that is full, a terminal that was stopped) it is lost rather than waited for, and the next one that is read
  * says how many were. */

@@ -65,11 +65,6 @@ uv_stream_t *io_channel_stream(struct io_channel *c)
     return &c->uv.stream;
 }
 
-struct io_loop *io_channel_loop(const struct io_channel *c)
-{
-    return c->loop;
-}
-
 const char *io_channel_peer(const struct io_channel *c)
 {
     return c->peer;

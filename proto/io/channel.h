@@ -85,6 +85,4 @@ struct io_channel *io_channel_adopt(struct io_loop *l, int fd);
  * "unix" if the kernel does not say); in the channel. */
 const char *io_channel_peer(const struct io_channel *c);
 
-struct io_loop *io_channel_loop(const struct io_channel *c);
-
 #endif

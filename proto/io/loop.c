@@ -74,7 +74,6 @@ struct io_loop *io_loop_new(void)
         free(l);
         return NULL;
     }
-    l->uv.data = l;
     if (uv_async_init(&l->uv, &l->wake, on_wake) < 0) {
         uv_loop_close(&l->uv);
         free(l);
@@ -135,11 +134,6 @@ struct io_loop *io_loop_free(struct io_loop *l)
 struct uv_loop_s *io_loop_uv(struct io_loop *l)
 {
     return &l->uv;
-}
-
-struct io_loop *io_loop_of(struct uv_loop_s *uv)
-{
-    return uv->data;
 }
 
 void io_loop_run(struct io_loop *l)

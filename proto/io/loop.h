@@ -30,9 +30,8 @@ int io_loop_reserve(struct io_loop *l, uint32_t files);
  * caller (asserted). */
 struct io_loop *io_loop_free(struct io_loop *l);
 
-/* The libuv loop inside, for handles of one's own; and back (only for loops made by io_loop_new). */
+/* The libuv loop inside, for handles of one's own. */
 struct uv_loop_s *io_loop_uv(struct io_loop *l);
-struct io_loop *io_loop_of(struct uv_loop_s *uv);
 
 /* Runs until io_loop_stop. */
 void io_loop_run(struct io_loop *l);

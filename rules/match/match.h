@@ -61,8 +61,8 @@ struct bytes rules_matcher_text(const struct rules_matcher *m, uint32_t string);
 /* Of a mapping's file name, the number of its part after the last '/'. RULES_NONE of RULES_NONE. */
 uint32_t rules_matcher_library(struct rules_matcher *m, uint32_t mapping);
 
-/* Which fields of frames of this type (a string number or RULES_NONE) matter, bits as of
- * rules_program_fields(): where the type alone decides the predicates, names need not be looked at, let alone
+/* Which fields of frames of this type (a string number or RULES_NONE) matter, a bit for
+ * each enum rule_field: where the type alone decides the predicates, names need not be looked at, let alone
  * hashed. Remembered. */
 uint32_t rules_matcher_fields(struct rules_matcher *m, uint32_t type);
 

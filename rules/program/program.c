@@ -24,11 +24,6 @@ const struct rule_metric *rules_program_metric(const struct rules_program *p, ui
     return p->metrics.p[i];
 }
 
-uint32_t rules_program_fields(const struct rules_program *p)
-{
-    return p->key_fields;
-}
-
 bool rules_program_wants_inlined(const struct rules_program *p)
 {
     for (uint32_t i = 0; i < p->nodes.n; i++)

@@ -28,8 +28,6 @@ const struct rule_metric *rules_program_metric(const struct rules_program *p, ui
 /* ---- what a matcher's user asks of it (rules/match/match.h) ----------------------------------------------
  */
 
-/* Bit f is set when frame classes depend on field f (enum rule_field): the others may be left RULES_NONE. */
-uint32_t rules_program_fields(const struct rules_program *p);
 bool rules_program_wants_inlined(const struct rules_program *p);
 
 /* How many frames a walk may have to remember. */

@@ -41,7 +41,6 @@ struct build {
     size_t mark[LEVELS];
     int open;
     size_t entries; /* bytes of the dictionary */
-    uint32_t n_samples;
     bool keeps_equal;
     int failed;
 };
@@ -89,7 +88,6 @@ void build_begin(struct build *b)
     b->begun = 0;
     b->open = NOTHING;
     b->entries = 0;
-    b->n_samples = 0;
     b->failed = 0;
     for (int i = 0; i < TABLES; i++)
         add(b, i, BYTES_LIT("")); /* the zero message has no fields */
@@ -121,11 +119,6 @@ struct build *build_free(struct build *b)
 size_t build_size(const struct build *b)
 {
     return b->w.out->n - b->begun + b->entries + (LEVELS + 1) * FRAME_MAX;
-}
-
-uint32_t build_samples(const struct build *b)
-{
-    return b->n_samples;
 }
 
 /* --- The dictionary */
@@ -398,7 +391,6 @@ void build_sample(struct build *b, const struct build_sample *s)
         b->failed = -EINVAL;
     if (b->failed < 0)
         return;
-    b->n_samples++;
     if (s->n_values == 1 && s->n_timestamps == 0 && s->n_attrs <= SHORT_ATTRS) {
         put_short_sample(w, s);
         return;

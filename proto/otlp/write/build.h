@@ -47,9 +47,6 @@ void build_keep_equal(struct build *b);
  * MiB for gRPC) is reached. Never less than the true size. */
 size_t build_size(const struct build *b);
 
-/* Samples added since build_begin. */
-uint32_t build_samples(const struct build *b);
-
 /* --- The dictionary: each returns the entry's index, the same one for the same content; 0 for the zero
  * value. Slices and arrays are copied. Indices in arguments are what these functions returned since the last
  * build_begin. */

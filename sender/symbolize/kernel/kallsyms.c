@@ -210,11 +210,6 @@ bool kallsyms_find(const struct kallsyms *k, uint64_t address, struct kallsyms_n
     return true;
 }
 
-uint32_t kallsyms_count(const struct kallsyms *k)
-{
-    return k->symbols.n;
-}
-
 size_t kallsyms_memory(const struct kallsyms *k)
 {
     return k->symbols.room * sizeof *k->symbols.p + k->names.room + k->modules.room * sizeof *k->modules.p;

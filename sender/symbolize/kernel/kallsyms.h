@@ -37,7 +37,6 @@ struct kallsyms *kallsyms_free(struct kallsyms *k); /* returns NULL */
  * since. */
 bool kallsyms_find(const struct kallsyms *k, uint64_t address, struct kallsyms_name *ret);
 
-uint32_t kallsyms_count(const struct kallsyms *k);
 size_t kallsyms_memory(const struct kallsyms *k);
 
 #endif

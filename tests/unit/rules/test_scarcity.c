@@ -6,6 +6,7 @@
 #include "rules/match/match.h"
 #include "rules/match/keep.h"
 #include "rules/match/weigh.h"
+#include "rules/program/lowered.h"
 #include "rules/program/program.h"
 #include "tests/lib/sweep.h"
 #include "tests/unit/rules/rules_helper.h"
@@ -109,7 +110,7 @@ static struct figures figures_of(const struct rules_program *p)
                         rules_program_sources(p),
                         rules_program_attrs(p),
                         rules_program_registers(p),
-                        rules_program_fields(p),
+                        p->key_fields,
                         rules_program_keeps(p),
                         {0}};
     struct rules_matcher *m = unit_made(rules_matcher_new(p, NULL));

@@ -42,8 +42,11 @@ static void set_remove(struct set *s, uint32_t i)
 {
     uint32_t last = s->keys.n - 1;
     hash_table_remove(&s->table, hash_of(s, s->keys.p[i]), i);
-    if (i != last)
-        hash_table_renumber(&s->table, hash_of(s, s->keys.p[last]), last, i);
+    if (i != last) {
+        const uint64_t moved = hash_of(s, s->keys.p[last]);
+        hash_table_remove(&s->table, moved, last);
+        hash_table_add(&s->table, hash_table_at(&s->table, moved), i);
+    }
     s->keys.p[i] = s->keys.p[last];
     vec_pop(&s->keys);
 }

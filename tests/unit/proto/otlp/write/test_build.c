@@ -86,7 +86,6 @@ UNIT(what_was_built_decodes_to_the_same)
     ck_assert_ptr_nonnull(b);
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
     fill(b, 400);
-    ck_assert_uint_eq(build_samples(b), 400);
     size_t announced = build_size(b);
     ck_assert_int_eq(build_finish(b, &first), 0);
     ck_assert_uint_le(first.n, announced);
@@ -105,7 +104,6 @@ UNIT(what_was_built_decodes_to_the_same)
     ck_assert_ptr_nonnull(strstr(ours, "'function_49'"));
 
     build_begin(b); /* and once more with the kept memory: the same bytes */
-    ck_assert_uint_eq(build_samples(b), 0);
     fill(b, 400);
     ck_assert_int_eq(build_finish(b, &second), 0);
     ck_assert(bytes_eq(buffer_bytes(&first), buffer_bytes(&second)));
