@@ -14,10 +14,8 @@ static bool check_regex(struct parser *p, const struct token *t)
     int r = regex_check(t->text, t->nocase, &fault);
     if (r == 0)
         return true;
-    if (r < 0) {
-        fail_oom(p);
-        return false;
-    }
+    if (r < 0)
+        return fail_oom(p);
     struct rule_place place = t->place;
     place.column += 1 + fault.at;
     place.length = fault.length;

@@ -68,14 +68,10 @@ static bool parse_limit(struct parser *p, struct ast_metric *m)
 {
     uint64_t n;
     const struct token *t = peek(p, 0);
-    if (t->kind != TOKEN_QUANTITY || quantity_u64(t->text, &n) < 0) {
-        fail(p, "a number of series");
-        return false;
-    }
-    if (n < 1 || n > LIMIT_MAX) {
-        fail_as(p, "E127", t->place, NULL, "a limit lies between 1 and %u", LIMIT_MAX);
-        return false;
-    }
+    if (t->kind != TOKEN_QUANTITY || quantity_u64(t->text, &n) < 0)
+        return fail(p, "a number of series");
+    if (n < 1 || n > LIMIT_MAX)
+        return fail_as(p, "E127", t->place, NULL, "a limit lies between 1 and %u", LIMIT_MAX);
     next(p);
     m->limit = (uint32_t)n;
     m->largest = accept_text(p, "largest");
@@ -93,13 +89,7 @@ static bool parse_label(struct parser *p, struct list *labels)
     if (!label.columns && (!expect_kind(p, TOKEN_ASSIGN) || !(label.text = parse_text(p))))
         return false;
     label.place = place_since(p, from);
-    struct ast_label *slot = list_add(labels, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = label;
-    return true;
+    return add_item(p, labels, p->ast, &label);
 }
 
 static bool parse_combine(struct parser *p, struct ast_metric *m)
@@ -131,10 +121,8 @@ static bool parse_clause(struct parser *p, struct ast_metric *m, struct list *la
         if (at_text(p, clause_names[i]))
             clause = i;
     }
-    if (clause < 0) {
-        fail_near(p, "a clause of a metric or `}`", clause_names, CLAUSES);
-        return false;
-    }
+    if (clause < 0)
+        return fail_near(p, "a clause of a metric or `}`", clause_names, CLAUSES);
     const struct token *word = next(p);
     if (m->at[clause].line > 0 && clause != CLAUSE_LABEL) {
         report_plain(p->report, "E121", word->place, said_twice(word), "`%s` is said twice (line %u)",
@@ -177,11 +165,7 @@ bool parse_metric(struct parser *p, struct ast_metric *ret)
         uint32_t clause = p->at;
         if (!parse_clause(p, ret, &labels)) {
             ret->broken = true;
-            if (p->oom || at_kind(p, 0, TOKEN_END))
-                break;
-            if (p->at == clause && !(at_statement(p) && peek(p, 0)->place.column == 1))
-                next(p); /* recovery must not stop where the error is */
-            if (!recover_clause(p, clause_names, CLAUSES) && !at_kind(p, 0, TOKEN_UNBRACE))
+            if (!recover_clause(p, clause, clause_names, CLAUSES))
                 break;
         }
     }

@@ -19,27 +19,21 @@ static bool parse_header(struct parser *p, struct ast_pack *pack)
 {
     static const char begin[] = "a rule file begins:  rules 1   pack NAME";
     uint64_t version;
-    if (!at_word(p, 0, WORD_RULES)) {
-        fail_as(p, "E113", peek(p, 0)->place, begin, "the file does not begin with `rules` and a version");
-        return false;
-    }
+    if (!at_word(p, 0, WORD_RULES))
+        return fail_as(p, "E113", peek(p, 0)->place, begin,
+                       "the file does not begin with `rules` and a version");
     next(p);
     const struct token *t = peek(p, 0);
-    if (t->kind != TOKEN_QUANTITY || quantity_u64(t->text, &version) < 0 || version < 1) {
-        fail_as(p, "E113", t->place, begin, "`rules` is followed by the version of the language, a number");
-        return false;
-    }
-    if (version > LANGUAGE_VERSION) {
-        fail_as(p, "E113", t->place, "write: rules 1    or use a newer profgate",
-                "this file is in version %.*s of the rule language; this program knows version %u",
-                (int)(t->text.n < 20 ? t->text.n : 20), (const char *)t->text.p, LANGUAGE_VERSION);
-        return false;
-    }
+    if (t->kind != TOKEN_QUANTITY || quantity_u64(t->text, &version) < 0 || version < 1)
+        return fail_as(p, "E113", t->place, begin,
+                       "`rules` is followed by the version of the language, a number");
+    if (version > LANGUAGE_VERSION)
+        return fail_as(p, "E113", t->place, "write: rules 1    or use a newer profgate",
+                       "this file is in version %.*s of the rule language; this program knows version %u",
+                       (int)(t->text.n < 20 ? t->text.n : 20), (const char *)t->text.p, LANGUAGE_VERSION);
     next(p);
-    if (!at_word(p, 0, WORD_PACK)) {
-        fail_as(p, "E113", peek(p, 0)->place, begin, "the file does not name its pack");
-        return false;
-    }
+    if (!at_word(p, 0, WORD_PACK))
+        return fail_as(p, "E113", peek(p, 0)->place, begin, "the file does not name its pack");
     next(p);
     return parse_name(p, "the pack's name", &pack->name);
 }
@@ -56,24 +50,14 @@ static bool parse_use(struct parser *p, struct list *uses)
         struct ast_name name;
         if (!parse_name(p, "the name of a definition", &name))
             return false;
-        struct ast_name *slot = list_add(&names, p->ast, sizeof *slot);
-        if (!slot) {
-            fail_oom(p);
+        if (!add_item(p, &names, p->ast, &name))
             return false;
-        }
-        *slot = name;
     } while (accept_kind(p, TOKEN_COMMA));
     if (!expect_kind(p, TOKEN_UNPAREN))
         return false;
     use.names = names.items;
     use.n_names = names.n;
-    struct ast_use *slot = list_add(uses, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = use;
-    return true;
+    return add_item(p, uses, p->ast, &use);
 }
 
 /* The value of a `set`: the same tokens may be a pattern and a text, and only the parameter says which is
@@ -121,10 +105,8 @@ static bool parse_definition(struct parser *p, struct lists *lists, uint32_t pac
     static const enum word words[] = {WORD_PATTERN, WORD_FRAME, WORD_REGION,
                                       WORD_SAMPLE,  WORD_TEXT,  WORD_TABLE};
     struct ast_def *def = arena_calloc(p->ast, 1, sizeof *def);
-    if (!def) {
-        fail_oom(p);
-        return false;
-    }
+    if (!def)
+        return fail_oom(p);
     def->param = accept_word(p, WORD_PARAM);
     def->pack = pack;
     const struct token *word = peek(p, 0);
@@ -132,25 +114,18 @@ static bool parse_definition(struct parser *p, struct lists *lists, uint32_t pac
         def->kind++;
     if (!at_word(p, 0, words[def->kind]) ||
         (def->param && def->kind != DEF_PATTERN && def->kind != DEF_TEXT)) {
-        fail(p, "`pattern` or `text`");
-        return false;
+        return fail(p, "`pattern` or `text`");
     }
     next(p);
     const struct token *t = peek(p, 0);
     if (!parse_name(p, "the definition's name", &def->name))
         return false;
-    if (t->word != WORD_NONE_OF_OURS) {
-        fail_as(p, "E114", t->place, "take another name",
-                "`%.*s` is a word of the language, no name for a %.*s", BYTES_FMT(t->text),
-                BYTES_FMT(word->text));
+    if (t->word != WORD_NONE_OF_OURS)
+        return fail_as(p, "E114", t->place, "take another name",
+                       "`%.*s` is a word of the language, no name for a %.*s", BYTES_FMT(t->text),
+                       BYTES_FMT(word->text));
+    if (!add_item(p, &lists->defs, p->ast, &def))
         return false;
-    }
-    struct ast_def **slot = list_add(&lists->defs, p->ast, sizeof(struct ast_def *));
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = def;
     def->id = p->totals->defs++;
     def->broken = !parse_definition_body(p, def);
     return !p->panic;
@@ -164,13 +139,7 @@ static bool parse_metric_statement(struct parser *p, struct lists *lists, uint32
         metric.broken = true;
     if (!metric.name.name.p)
         return false;
-    struct ast_metric *slot = list_add(&lists->metrics, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = metric;
-    return good;
+    return add_item(p, &lists->metrics, p->ast, &metric) && good;
 }
 
 /* "extend" "table" NAME "{" { row } "}" */
@@ -187,13 +156,7 @@ static bool parse_extend(struct parser *p, struct lists *lists, uint32_t pack)
     extend.broken = !good;
     extend.rows = rows.rows;
     extend.n_rows = rows.n_rows;
-    struct ast_extend *slot = list_add(&lists->extends, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = extend;
-    return !p->panic;
+    return add_item(p, &lists->extends, p->ast, &extend) && !p->panic;
 }
 
 static bool parse_keep_statement(struct parser *p, struct list *keeps, uint32_t pack)
@@ -201,13 +164,7 @@ static bool parse_keep_statement(struct parser *p, struct list *keeps, uint32_t 
     struct ast_keep keep = {.pack = pack};
     if (!parse_keep(p, &keep))
         return false;
-    struct ast_keep *slot = list_add(keeps, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = keep;
-    return true;
+    return add_item(p, keeps, p->ast, &keep);
 }
 
 static bool parse_trigger_statement(struct parser *p, struct list *triggers, uint32_t pack)
@@ -217,13 +174,7 @@ static bool parse_trigger_statement(struct parser *p, struct list *triggers, uin
     trigger.broken |= !good;
     if (!trigger.name.name.p)
         return false;
-    struct ast_trigger *slot = list_add(triggers, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = trigger;
-    return good;
+    return add_item(p, triggers, p->ast, &trigger) && good;
 }
 
 static bool parse_set_statement(struct parser *p, struct list *sets)
@@ -232,13 +183,7 @@ static bool parse_set_statement(struct parser *p, struct list *sets)
     next(p);
     if (!parse_set(p, &set))
         return false;
-    struct ast_set *slot = list_add(sets, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = set;
-    return true;
+    return add_item(p, sets, p->ast, &set);
 }
 
 static bool parse_switch(struct parser *p, struct list *switches)
@@ -247,13 +192,7 @@ static bool parse_switch(struct parser *p, struct list *switches)
     next(p);
     if (!parse_name(p, "the name of a metric or pack", &sw.name))
         return false;
-    struct ast_switch *slot = list_add(switches, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = sw;
-    return true;
+    return add_item(p, switches, p->ast, &sw);
 }
 
 /* To behind the brace that closes it; of a file that is known to be right. */
@@ -281,13 +220,7 @@ static bool parse_test_statement(struct parser *p, struct list *tests, uint32_t 
     test.pack = pack;
     if (test.broken || !good)
         return good;
-    struct ast_test *slot = list_add(tests, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = test;
-    return true;
+    return add_item(p, tests, p->ast, &test);
 }
 
 static bool parse_statement(struct parser *p, struct lists *lists, uint32_t pack)
@@ -312,9 +245,8 @@ static bool parse_statement(struct parser *p, struct lists *lists, uint32_t pack
     case WORD_TRIGGER: return parse_trigger_statement(p, &lists->triggers, pack);
     case WORD_EXTEND: return parse_extend(p, lists, pack);
     case WORD_USE:
-        fail_as(p, "E113", t->place, "move it behind the line `pack …`",
-                "`use` stands before the first statement");
-        return false;
+        return fail_as(p, "E113", t->place, "move it behind the line `pack …`",
+                       "`use` stands before the first statement");
     default: break;
     }
     if (at_text(p, "enable") || at_text(p, "disable"))
@@ -323,8 +255,7 @@ static bool parse_statement(struct parser *p, struct lists *lists, uint32_t pack
                                         "text",  "table",   "also",    "counter", "gauge",
                                         "set",   "enable",  "disable", "extend",  "keep",
                                         "drop",  "trigger", "test",    "override"};
-    fail_near(p, "a statement", words, sizeof words / sizeof *words);
-    return false;
+    return fail_near(p, "a statement", words, sizeof words / sizeof *words);
 }
 
 /* To the next word that can begin a statement and stands first on its line, outside of braces or at the

@@ -128,8 +128,7 @@ bool expect_kind(struct parser *p, enum token_kind kind)
         return true;
     struct token wanted = {.kind = (uint8_t)kind};
     char buf[80];
-    fail(p, kind == TOKEN_NAME ? "a name" : token_describe(&wanted, buf, sizeof buf));
-    return false;
+    return fail(p, kind == TOKEN_NAME ? "a name" : token_describe(&wanted, buf, sizeof buf));
 }
 
 bool expect_word(struct parser *p, enum word word, const char *name)
@@ -138,8 +137,7 @@ bool expect_word(struct parser *p, enum word word, const char *name)
         return true;
     char what[32];
     snprintf(what, sizeof what, "`%s`", name);
-    fail(p, what);
-    return false;
+    return fail(p, what);
 }
 
 const uint8_t *token_start(const struct token *t)
@@ -185,12 +183,7 @@ struct ast *node_end(struct parser *p, struct ast *node, uint32_t from)
 
 bool node_add(struct parser *p, struct list *kids, struct ast *kid)
 {
-    struct ast **slot = kid ? list_add(kids, p->ast, sizeof(struct ast *)) : NULL;
-    if (kid && !slot)
-        fail_oom(p);
-    if (slot)
-        *slot = kid;
-    return slot != NULL;
+    return kid && add_item(p, kids, p->ast, &kid);
 }
 
 bool enter(struct parser *p)
@@ -199,9 +192,8 @@ bool enter(struct parser *p)
         p->depth++;
         return true;
     }
-    fail_as(p, "E127", peek(p, 0)->place, "name a part of it", "more than %u levels inside each other",
-            RULES_NESTING_MAX);
-    return false;
+    return fail_as(p, "E127", peek(p, 0)->place, "name a part of it", "more than %u levels inside each other",
+                   RULES_NESTING_MAX);
 }
 
 void leave(struct parser *p)
@@ -211,10 +203,8 @@ void leave(struct parser *p)
 
 bool parse_name(struct parser *p, const char *what, struct ast_name *ret)
 {
-    if (!at_kind(p, 0, TOKEN_NAME)) {
-        fail(p, what);
-        return false;
-    }
+    if (!at_kind(p, 0, TOKEN_NAME))
+        return fail(p, what);
     const struct token *t = next(p);
     *ret = (struct ast_name){t->text, t->place};
     return true;
@@ -222,10 +212,8 @@ bool parse_name(struct parser *p, const char *what, struct ast_name *ret)
 
 bool parse_string(struct parser *p, struct bytes *ret)
 {
-    if (!at_kind(p, 0, TOKEN_STRING)) {
-        fail(p, "a string");
-        return false;
-    }
+    if (!at_kind(p, 0, TOKEN_STRING))
+        return fail(p, "a string");
     *ret = lex_string(p->keep, next(p)->text);
     if (!ret->p)
         fail_oom(p);
@@ -268,13 +256,7 @@ static void report_mixed(struct parser *p, const struct list *kids, const bool *
 /* One more joint of a chain; NULL when memory is out. */
 static bool add_joint(struct parser *p, struct list *joints, bool is_and)
 {
-    bool *joint = list_add(joints, p->ast, sizeof *joint);
-    if (!joint) {
-        fail_oom(p);
-        return false;
-    }
-    *joint = is_and;
-    return true;
+    return add_item(p, joints, p->ast, &is_and);
 }
 
 struct ast *parse_chain(struct parser *p, struct ast *(*operand)(struct parser *))
@@ -338,25 +320,9 @@ bool at_statement(const struct parser *p)
     }
 }
 
-static bool at_margin(const struct parser *p)
+bool at_margin(const struct parser *p)
 {
     return peek(p, 0)->place.column == 1 && at_statement(p);
-}
-
-void skip_block(struct parser *p)
-{
-    uint32_t depth = 0;
-    while (!at_kind(p, 0, TOKEN_END)) {
-        if (at_kind(p, 0, TOKEN_BRACE))
-            depth++;
-        if (at_kind(p, 0, TOKEN_UNBRACE) && (depth == 0 || --depth == 0)) {
-            next(p);
-            return;
-        }
-        next(p);
-        if (at_margin(p))
-            return;
-    }
 }
 
 /* An operator or a word that needs something behind it: a clause's word there is a name. */
@@ -382,13 +348,17 @@ static bool wants_more(const struct token *t)
     }
 }
 
-bool recover_clause(struct parser *p, const char *const *clauses, uint32_t n)
+bool recover_clause(struct parser *p, uint32_t from, const char *const *clauses, uint32_t n)
 {
     uint32_t depth = 0;
+    if (p->oom || at_kind(p, 0, TOKEN_END))
+        return false;
+    if (p->at == from && !at_margin(p))
+        next(p); /* recovery must not stop where the error is */
     p->panic = false;
-    while (!at_kind(p, 0, TOKEN_END)) {
-        if (at_margin(p) || (depth == 0 && at_kind(p, 0, TOKEN_UNBRACE)))
-            return false;
+    while (!at_kind(p, 0, TOKEN_END) && !at_margin(p)) {
+        if (depth == 0 && at_kind(p, 0, TOKEN_UNBRACE))
+            return true;
         if (at_kind(p, 0, TOKEN_BRACE))
             depth++;
         else if (at_kind(p, 0, TOKEN_UNBRACE))

@@ -51,6 +51,8 @@ void *fail_near(struct parser *p, const char *what, const char *const *words, ui
  * parser stands, if what stands there instead is a known mistake. */
 bool advise(struct parser *p, const char *what);
 void *fail_oom(struct parser *p);
+/* Adds a copy of the item at this address to a list. False: memory is out, as fail_oom says. */
+#define add_item(p, list, arena, item) (list_append((list), (arena), (item)) || fail_oom(p))
 bool expect_kind(struct parser *p, enum token_kind kind);
 bool expect_word(struct parser *p, enum word word, const char *name);
 
@@ -106,9 +108,10 @@ bool at_scope(const struct parser *p, enum rule_scope *ret);
 
 /* ---- recovery */
 bool at_statement(const struct parser *p);
-/* Skips a { … } block, the cursor on or before its brace; stops at a statement at the margin. */
-void skip_block(struct parser *p);
-/* To the next clause word of a block, its end, or the next statement. True: a clause stands here. */
-bool recover_clause(struct parser *p, const char *const *clauses, uint32_t n);
+/* The same at the margin: of the next statement, whatever is open. */
+bool at_margin(const struct parser *p);
+/* After a clause that began at token `from` and was wrong: to the next clause word of the block, its end, or
+ * the next statement. True: a clause or the block's end stands here. */
+bool recover_clause(struct parser *p, uint32_t from, const char *const *clauses, uint32_t n);
 
 #endif

@@ -37,10 +37,9 @@ bool parse_percent(struct parser *p, uint32_t least, uint32_t *ret_share)
     }
     uint32_t millionths = (uint32_t)(share * RULE_SHARE_ONE + 0.5);
     double finer = share * RULE_SHARE_ONE - millionths;
-    if (millionths < least || finer > 1e-4 || finer < -1e-4) {
-        fail_as(p, "E127", t->place, NULL, "a share lies between 0.0001%% and 100%%, in steps of 0.0001%%");
-        return false;
-    }
+    if (millionths < least || finer > 1e-4 || finer < -1e-4)
+        return fail_as(p, "E127", t->place, NULL,
+                       "a share lies between 0.0001%% and 100%%, in steps of 0.0001%%");
     next(p);
     *ret_share = millionths;
     return true;
@@ -49,10 +48,8 @@ bool parse_percent(struct parser *p, uint32_t least, uint32_t *ret_share)
 bool parse_per(struct parser *p, bool *ret_per_second)
 {
     static const char *const words[] = {"second", "minute"};
-    if (!accept_text(p, "per")) {
-        fail(p, "`per second` or `per minute`");
-        return false;
-    }
+    if (!accept_text(p, "per"))
+        return fail(p, "`per second` or `per minute`");
     int i = parse_choice_of(p, words, ARRAY_LEN(words), "second or minute");
     *ret_per_second = i == 0;
     return i >= 0;
@@ -71,10 +68,8 @@ static bool parse_amount(struct parser *p, struct ast_keep *ret)
         ret->rule.share = RULE_SHARE_ONE;
         return true;
     }
-    if (t->kind != TOKEN_QUANTITY) {
-        fail(p, "all, a share (1%) or a rate (100 per minute)");
-        return false;
-    }
+    if (t->kind != TOKEN_QUANTITY)
+        return fail(p, "all, a share (1%) or a rate (100 per minute)");
     if (quantity_u64(t->text, &n) < 0) {
         if (!parse_percent(p, 1, &ret->rule.share))
             return false;
@@ -84,10 +79,8 @@ static bool parse_amount(struct parser *p, struct ast_keep *ret)
         ret->rule.of = (enum rule_keep_of)of;
         return of >= 0;
     }
-    if (n < 1 || n > RATE_MAX) {
-        fail_as(p, "E127", t->place, NULL, "a rate lies between 1 and %u", RATE_MAX);
-        return false;
-    }
+    if (n < 1 || n > RATE_MAX)
+        return fail_as(p, "E127", t->place, NULL, "a rate lies between 1 and %u", RATE_MAX);
     next(p);
     ret->rule.how = RULE_KEEP_RATE;
     ret->rule.count = (uint32_t)n;
@@ -123,15 +116,11 @@ static const char *const clause_names[] = {
 static bool parse_duration(struct parser *p, uint64_t least, uint64_t most, uint64_t *ret_ns)
 {
     const struct token *t = peek(p, 0);
-    if (t->kind != TOKEN_QUANTITY || quantity_duration(t->text, ret_ns) < 0) {
-        fail(p, "a duration (30s)");
-        return false;
-    }
-    if (*ret_ns < least || *ret_ns > most) {
-        fail_as(p, "E127", t->place, NULL, "this duration lies between %us and %us",
-                (unsigned)(least / 1000000000u), (unsigned)(most / 1000000000u));
-        return false;
-    }
+    if (t->kind != TOKEN_QUANTITY || quantity_duration(t->text, ret_ns) < 0)
+        return fail(p, "a duration (30s)");
+    if (*ret_ns < least || *ret_ns > most)
+        return fail_as(p, "E127", t->place, NULL, "this duration lies between %us and %us",
+                       (unsigned)(least / 1000000000u), (unsigned)(most / 1000000000u));
     next(p);
     return true;
 }
@@ -143,10 +132,8 @@ static bool parse_selector_label(struct parser *p, struct list *labels)
     if (!parse_name(p, "a label's name or `}`", &label.name))
         return false;
     enum token_kind op = (enum token_kind)peek(p, 0)->kind;
-    if (op != TOKEN_ASSIGN && op != TOKEN_UNEQUAL && op != TOKEN_MATCH && op != TOKEN_UNMATCH) {
-        fail(p, "=, !=, ~ or !~");
-        return false;
-    }
+    if (op != TOKEN_ASSIGN && op != TOKEN_UNEQUAL && op != TOKEN_MATCH && op != TOKEN_UNMATCH)
+        return fail(p, "=, !=, ~ or !~");
     next(p);
     label.negated = op == TOKEN_UNEQUAL || op == TOKEN_UNMATCH;
     if (op == TOKEN_MATCH || op == TOKEN_UNMATCH) {
@@ -157,17 +144,9 @@ static bool parse_selector_label(struct parser *p, struct list *labels)
     } else if (!parse_string(p, &label.value)) {
         return false;
     }
-    if (labels->n == SELECTORS_MAX) {
-        fail_as(p, "E127", label.name.place, NULL, "at most %u labels choose series", SELECTORS_MAX);
-        return false;
-    }
-    struct ast_selector_label *slot = list_add(labels, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = label;
-    return true;
+    if (labels->n == SELECTORS_MAX)
+        return fail_as(p, "E127", label.name.place, NULL, "at most %u labels choose series", SELECTORS_MAX);
+    return add_item(p, labels, p->ast, &label);
 }
 
 /* The trigger's own `}` must not be taken for that of a selector that could not be read. */
@@ -212,22 +191,16 @@ static bool parse_threshold(struct parser *p, bool share, struct rule_threshold 
     const struct token *t = peek(p, 0);
     bool percent = t->kind == TOKEN_QUANTITY && t->text.p[t->text.n - 1] == '%';
     char number[32];
-    if (t->kind != TOKEN_QUANTITY || t->text.n >= sizeof number) {
-        fail(p, share ? "a share (40%)" : "a number");
-        return false;
-    }
-    if (share != percent) {
-        fail_as(p, "E134", t->place, share ? "write: 40%" : NULL,
-                share ? "a share is compared with a percentage" : "a rate is compared with a number");
-        return false;
-    }
+    if (t->kind != TOKEN_QUANTITY || t->text.n >= sizeof number)
+        return fail(p, share ? "a share (40%)" : "a number");
+    if (share != percent)
+        return fail_as(p, "E134", t->place, share ? "write: 40%" : NULL,
+                       share ? "a share is compared with a percentage" : "a rate is compared with a number");
     memcpy(number, t->text.p, t->text.n);
     number[t->text.n - percent] = '\0';
     ret->value = strtod(number, NULL);
-    if (strspn(number, "0123456789.") != t->text.n - percent || ret->value > THRESHOLD_MAX) {
-        fail(p, share ? "a share (40%)" : "a number");
-        return false;
-    }
+    if (strspn(number, "0123456789.") != t->text.n - percent || ret->value > THRESHOLD_MAX)
+        return fail(p, share ? "a share (40%)" : "a number");
     if (percent)
         ret->value /= 100;
     next(p);
@@ -244,10 +217,9 @@ static bool parse_groups(struct parser *p, struct ast_trigger *ret)
         uint32_t from = p->at;
         if (!node_add(p, &per, parse_text(p)))
             return false;
-        if (per.n > PER_MAX) {
-            fail_as(p, "E127", place_since(p, from), NULL, "at most %u attributes name a group", PER_MAX);
-            return false;
-        }
+        if (per.n > PER_MAX)
+            return fail_as(p, "E127", place_since(p, from), NULL, "at most %u attributes name a group",
+                           PER_MAX);
     } while (accept_kind(p, TOKEN_COMMA));
     ret->per = per.items;
     ret->n_per = per.n;
@@ -283,29 +255,23 @@ static bool parse_action(struct parser *p, struct ast_trigger *t, struct rule_ac
         ret->kind = RULE_ACTION_SAMPLE;
         if (!at_kind(p, 0, TOKEN_QUANTITY) || text.n < 3 || memcmp(text.p + text.n - 2, "Hz", 2) != 0 ||
             quantity_u64(bytes_of(text.p, text.n - 2), &hertz) < 0) {
-            fail(p, "a frequency (97Hz)");
-            return false;
+            return fail(p, "a frequency (97Hz)");
         }
-        if (hertz < 1 || hertz > HERTZ_MAX) {
-            fail_as(p, "E127", peek(p, 0)->place, NULL, "a frequency lies between 1Hz and %uHz", HERTZ_MAX);
-            return false;
-        }
+        if (hertz < 1 || hertz > HERTZ_MAX)
+            return fail_as(p, "E127", peek(p, 0)->place, NULL, "a frequency lies between 1Hz and %uHz",
+                           HERTZ_MAX);
         next(p);
         ret->hertz = (uint32_t)hertz;
         if (t->action_at.line == 0)
             t->action_at = place;
         return true;
     }
-    if (!accept_text(p, "record")) {
-        fail(p, "keep all, sample FREQUENCY or record KIND");
-        return false;
-    }
+    if (!accept_text(p, "record"))
+        return fail(p, "keep all, sample FREQUENCY or record KIND");
     ret->kind = RULE_ACTION_RECORD;
     int kind = parse_kind(p);
-    if (kind < 0 || kind == RULE_KIND_ANY) {
-        fail(p, "cpu, wall, off_cpu, alloc or lock");
-        return false;
-    }
+    if (kind < 0 || kind == RULE_KIND_ANY)
+        return fail(p, "cpu, wall, off_cpu, alloc or lock");
     ret->record = (enum rule_kind)kind;
     return true;
 }
@@ -320,21 +286,13 @@ static bool parse_actions(struct parser *p, struct ast_trigger *ret)
             return false;
         for (uint32_t i = 0; i < actions.n; i++) {
             const struct rule_action *other = (struct rule_action *)actions.items + i;
-            if (other->kind == action.kind && other->record == action.record) {
-                fail_as(p, "E121", place, NULL, "this action is said already");
-                return false;
-            }
+            if (other->kind == action.kind && other->record == action.record)
+                return fail_as(p, "E121", place, NULL, "this action is said already");
         }
-        if (actions.n == ACTIONS_MAX) {
-            fail_as(p, "E127", place, NULL, "a trigger does at most %u things", ACTIONS_MAX);
+        if (actions.n == ACTIONS_MAX)
+            return fail_as(p, "E127", place, NULL, "a trigger does at most %u things", ACTIONS_MAX);
+        if (!add_item(p, &actions, p->keep, &action))
             return false;
-        }
-        struct rule_action *slot = list_add(&actions, p->keep, sizeof *slot);
-        if (!slot) {
-            fail_oom(p);
-            return false;
-        }
-        *slot = action;
     } while (accept_kind(p, TOKEN_COMMA));
     ret->rule.actions = actions.items;
     ret->rule.n_actions = actions.n;
@@ -348,10 +306,8 @@ static bool parse_clause(struct parser *p, struct ast_trigger *t)
         if (at_text(p, clause_names[i]))
             clause = i;
     }
-    if (clause < 0) {
-        fail_near(p, "a clause of a trigger or `}`", clause_names, TRIGGER_CLAUSES);
-        return false;
-    }
+    if (clause < 0)
+        return fail_near(p, "a clause of a trigger or `}`", clause_names, TRIGGER_CLAUSES);
     const struct token *word = next(p);
     if (t->at[clause].line > 0) {
         report_plain(p->report, "E121", word->place, NULL, "`%s` is said twice (line %u)",
@@ -363,10 +319,8 @@ static bool parse_clause(struct parser *p, struct ast_trigger *t)
     case TRIGGER_DESCRIBE: return parse_string(p, &t->rule.describe);
     case TRIGGER_WHEN: return parse_when(p, t);
     case TRIGGER_UNTIL:
-        if (t->at[TRIGGER_WHEN].line == 0) {
-            fail_as(p, "E134", word->place, NULL, "`until` stands behind the `when` it ends");
-            return false;
-        }
+        if (t->at[TRIGGER_WHEN].line == 0)
+            return fail_as(p, "E134", word->place, NULL, "`until` stands behind the `when` it ends");
         return parse_threshold(p, t->rule.share, &t->rule.until);
     case TRIGGER_DO: return parse_actions(p, t);
     case TRIGGER_LASTING: return parse_duration(p, OVER_MIN_NS, DURATION_MAX_NS, &t->rule.lasting_ns);
@@ -389,11 +343,7 @@ bool parse_trigger(struct parser *p, struct ast_trigger *ret)
         if (parse_clause(p, ret))
             continue;
         ret->broken = true;
-        if (p->oom || at_kind(p, 0, TOKEN_END))
-            break;
-        if (p->at == clause && !(at_statement(p) && peek(p, 0)->place.column == 1))
-            next(p); /* recovery must not stop where the error is */
-        if (!recover_clause(p, clause_names, TRIGGER_CLAUSES) && !at_kind(p, 0, TOKEN_UNBRACE))
+        if (!recover_clause(p, clause, clause_names, TRIGGER_CLAUSES))
             break;
     }
     static const enum ast_trigger_clause needed[] = {TRIGGER_WHEN, TRIGGER_DO, TRIGGER_LASTING,

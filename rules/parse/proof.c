@@ -63,36 +63,21 @@ static bool parse_stack(struct parser *p, struct building *b)
         from = p->at;
         if (!parse_sframe(p, &frame))
             return false;
-        if (frames.n == TEST_FRAMES_MAX) {
-            fail_as(p, "E127", peek(p, 0)->place, NULL, "a stack of a test has at most %u frames",
-                    TEST_FRAMES_MAX);
+        if (frames.n == TEST_FRAMES_MAX)
+            return fail_as(p, "E127", peek(p, 0)->place, NULL, "a stack of a test has at most %u frames",
+                           TEST_FRAMES_MAX);
+        if (!add_item(p, &frames, p->keep, &frame))
             return false;
-        }
-        struct rule_test_frame *slot = list_add(&frames, p->keep, sizeof *slot);
-        if (!slot) {
-            fail_oom(p);
-            return false;
-        }
-        *slot = frame;
     } while (accept_kind(p, TOKEN_BELOW));
-    if (((struct rule_test_frame *)frames.items)[frames.n - 1].inlined) {
-        fail_as(p, "E128", place_since(p, from), NULL,
-                "an inlined frame and the next one are one location; the last frame has no next");
-        return false;
-    }
-    if (b->samples.n == TEST_SAMPLES_MAX) {
-        fail_as(p, "E127", peek(p, 0)->place, NULL, "a test has at most %u stacks", TEST_SAMPLES_MAX);
-        return false;
-    }
-    struct rule_test_sample *sample = list_add(&b->samples, p->keep, sizeof *sample);
-    if (!sample) {
-        fail_oom(p);
-        return false;
-    }
-    *sample =
-        (struct rule_test_sample){.frames = frames.items, .n_frames = frames.n, .linked = b->linked_first};
+    if (((struct rule_test_frame *)frames.items)[frames.n - 1].inlined)
+        return fail_as(p, "E128", place_since(p, from), NULL,
+                       "an inlined frame and the next one are one location; the last frame has no next");
+    if (b->samples.n == TEST_SAMPLES_MAX)
+        return fail_as(p, "E127", peek(p, 0)->place, NULL, "a test has at most %u stacks", TEST_SAMPLES_MAX);
+    struct rule_test_sample sample = {
+        .frames = frames.items, .n_frames = frames.n, .linked = b->linked_first};
     b->linked_first = false;
-    return true;
+    return add_item(p, &b->samples, p->keep, &sample);
 }
 
 static struct rule_test_sample *latest(struct parser *p, struct building *b, const struct token *word)
@@ -111,14 +96,10 @@ static bool parse_weight(struct parser *p, struct building *b, const struct toke
     const struct token *t = peek(p, 0);
     if (!sample)
         return false;
-    if (t->kind != TOKEN_QUANTITY || quantity_u64(t->text, &n) < 0 || n > INT64_MAX) {
-        fail(p, "a whole number");
-        return false;
-    }
-    if (events && (n < 1 || n > TEST_EVENTS_MAX)) {
-        fail_as(p, "E127", t->place, NULL, "events lie between 1 and %u", TEST_EVENTS_MAX);
-        return false;
-    }
+    if (t->kind != TOKEN_QUANTITY || quantity_u64(t->text, &n) < 0 || n > INT64_MAX)
+        return fail(p, "a whole number");
+    if (events && (n < 1 || n > TEST_EVENTS_MAX))
+        return fail_as(p, "E127", t->place, NULL, "events lie between 1 and %u", TEST_EVENTS_MAX);
     next(p);
     if (events) {
         sample->events = (uint32_t)n;
@@ -133,22 +114,14 @@ static bool parse_weight(struct parser *p, struct building *b, const struct toke
 static bool parse_attr(struct parser *p, struct building *b, enum rule_scope scope)
 {
     struct rule_test_attr attr = {.scope = scope};
-    if (scope == RULE_SCOPE_ATTR) {
-        fail(p, "sample, profile, scope or resource: a test says where the attribute is");
-        return false;
-    }
+    if (scope == RULE_SCOPE_ATTR)
+        return fail(p, "sample, profile, scope or resource: a test says where the attribute is");
     next(p);
     if (!parse_key(p, &attr.key) || !expect_kind(p, TOKEN_ASSIGN) || !parse_string(p, &attr.value))
         return false;
     if (scope == RULE_SCOPE_SAMPLE && b->samples.n > 0)
         attr.sample = b->samples.n - 1;
-    struct rule_test_attr *slot = list_add(&b->attrs, p->keep, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = attr;
-    return true;
+    return add_item(p, &b->attrs, p->keep, &attr);
 }
 
 /* TYPE/UNIT */
@@ -159,11 +132,9 @@ static bool parse_type(struct parser *p, struct building *b)
     if (!parse_string(p, &text))
         return false;
     const uint8_t *slash = text.n > 0 ? memchr(text.p, '/', text.n) : NULL;
-    if (!slash) {
-        fail_as(p, "E128", place, "for example: type \"samples/count\"",
-                "a profile's type is written TYPE/UNIT");
-        return false;
-    }
+    if (!slash)
+        return fail_as(p, "E128", place, "for example: type \"samples/count\"",
+                       "a profile's type is written TYPE/UNIT");
     b->test->type = bytes_of(text.p, (size_t)(slash - text.p));
     b->test->unit = bytes_of(slash + 1, (size_t)(text.p + text.n - slash - 1));
     return true;
@@ -174,8 +145,7 @@ static bool parse_period(struct parser *p, struct building *b)
     const struct token *t = peek(p, 0);
     if (t->kind != TOKEN_QUANTITY || quantity_duration(t->text, &b->test->period_ns) < 0 ||
         b->test->period_ns == 0) {
-        fail(p, "a duration (10ms)");
-        return false;
+        return fail(p, "a duration (10ms)");
     }
     next(p);
     return true;
@@ -191,15 +161,11 @@ static bool parse_amount(struct parser *p, struct ast_expect *e)
     e->has_amount = true;
     if (quantity_u64(t->text, &n) < 0) {
         e->amount_is_time = true;
-        if (quantity_duration(t->text, &n) < 0) {
-            fail(p, "a number or a time");
-            return false;
-        }
+        if (quantity_duration(t->text, &n) < 0)
+            return fail(p, "a number or a time");
     }
-    if (n > INT64_MAX) {
-        fail(p, "a smaller number");
-        return false;
-    }
+    if (n > INT64_MAX)
+        return fail(p, "a smaller number");
     e->amount = (int64_t)n;
     next(p);
     return true;
@@ -222,12 +188,8 @@ static bool parse_expected_labels(struct parser *p, struct ast_expect *e)
         if (!label.text || !parse_string(p, &label.text->name))
             return false;
         label.place = place_since(p, from);
-        struct ast_label *slot = list_add(&labels, p->ast, sizeof *slot);
-        if (!slot) {
-            fail_oom(p);
+        if (!add_item(p, &labels, p->ast, &label))
             return false;
-        }
-        *slot = label;
     }
     e->labels = labels.items;
     e->n_labels = labels.n;
@@ -242,10 +204,8 @@ static bool parse_kept(struct parser *p, struct ast_expect *e)
     e->kind = RULE_EXPECT_KEPT;
     if (quantity_u64(peek(p, 0)->text, &n) < 0)
         return parse_percent(p, 0, &e->share);
-    if (n < 1 || n > UINT32_MAX) {
-        fail(p, "a number of samples");
-        return false;
-    }
+    if (n < 1 || n > UINT32_MAX)
+        return fail(p, "a number of samples");
     next(p);
     e->kind = RULE_EXPECT_KEPT_BY;
     e->share = (uint32_t)n;
@@ -273,13 +233,7 @@ static bool parse_expect(struct parser *p, struct building *b)
         return false;
     }
     e.place = place_since(p, from);
-    struct ast_expect *slot = list_add(&b->expects, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = e;
-    return true;
+    return add_item(p, &b->expects, p->ast, &e);
 }
 
 static bool parse_test_set(struct parser *p, struct building *b)
@@ -287,13 +241,7 @@ static bool parse_test_set(struct parser *p, struct building *b)
     struct ast_set set = {0};
     if (!parse_set(p, &set))
         return false;
-    struct ast_set *slot = list_add(&b->sets, p->ast, sizeof *slot);
-    if (!slot) {
-        fail_oom(p);
-        return false;
-    }
-    *slot = set;
-    return true;
+    return add_item(p, &b->sets, p->ast, &set);
 }
 
 static bool parse_clause(struct parser *p, struct building *b)
@@ -326,11 +274,9 @@ static bool parse_clause(struct parser *p, struct building *b)
     if (at_word(p, 0, WORD_SAMPLE) || at_word(p, 0, WORD_PROFILE) || at_word(p, 0, WORD_SCOPE) ||
         at_word(p, 0, WORD_RESOURCE)) {
         next(p);
-        fail(p, "`[\"…\"] = \"…\"` behind an attribute's scope");
-        return false;
+        return fail(p, "`[\"…\"] = \"…\"` behind an attribute's scope");
     }
-    fail_near(p, "a clause of a test or `}`", clause_names, ARRAY_LEN(clause_names));
-    return false;
+    return fail_near(p, "a clause of a test or `}`", clause_names, ARRAY_LEN(clause_names));
 }
 
 /* test = "test" STRING "{" { xclause } "}" . */
@@ -352,11 +298,7 @@ bool parse_test(struct parser *p, struct ast_test *ret)
         if (parse_clause(p, &b))
             continue;
         ret->broken = true;
-        if (p->oom || at_kind(p, 0, TOKEN_END))
-            break;
-        if (p->at == clause && !(at_statement(p) && peek(p, 0)->place.column == 1))
-            next(p); /* recovery must not stop where the error is */
-        if (!recover_clause(p, clause_names, ARRAY_LEN(clause_names)) && !at_kind(p, 0, TOKEN_UNBRACE))
+        if (!recover_clause(p, clause, clause_names, ARRAY_LEN(clause_names)))
             break;
     }
     ret->samples = b.samples.items;

@@ -12,23 +12,15 @@ static bool parse_columns(struct parser *p, struct ast_table *ret)
         struct ast_name name;
         if (!parse_name(p, "a column's name", &name))
             return false;
-        if (columns.n == RULES_COLUMNS_MAX) {
-            fail_as(p, "E127", name.place, NULL, "a table has at most %u columns", RULES_COLUMNS_MAX);
-            return false;
-        }
+        if (columns.n == RULES_COLUMNS_MAX)
+            return fail_as(p, "E127", name.place, NULL, "a table has at most %u columns", RULES_COLUMNS_MAX);
         for (uint32_t i = 0; i < columns.n; i++) {
-            if (bytes_eq(((struct ast_name *)columns.items)[i].name, name.name)) {
-                fail_as(p, "E115", name.place, NULL, "the column `%.*s` stands there already",
-                        BYTES_FMT(name.name));
-                return false;
-            }
+            if (bytes_eq(((struct ast_name *)columns.items)[i].name, name.name))
+                return fail_as(p, "E115", name.place, NULL, "the column `%.*s` stands there already",
+                               BYTES_FMT(name.name));
         }
-        struct ast_name *slot = list_add(&columns, p->ast, sizeof *slot);
-        if (!slot) {
-            fail_oom(p);
+        if (!add_item(p, &columns, p->ast, &name))
             return false;
-        }
-        *slot = name;
     } while (accept_kind(p, TOKEN_COMMA));
     ret->columns = columns.items;
     ret->n_columns = columns.n;
@@ -41,17 +33,10 @@ static bool parse_cells(struct parser *p, struct ast_row *ret)
     struct list cells = {0};
     uint32_t from = p->at;
     do {
-        struct ast **cell = list_add(&cells, p->ast, sizeof(struct ast *));
-        if (!cell) {
-            fail_oom(p);
+        const bool is_none = accept_kind(p, TOKEN_DASH);
+        struct ast *text = is_none ? NULL : parse_text(p);
+        if ((!text && !is_none) || !add_item(p, &cells, p->ast, &text))
             return false;
-        }
-        if (accept_kind(p, TOKEN_DASH))
-            continue;
-        struct ast *text = parse_text(p);
-        if (!text)
-            return false;
-        ((struct ast **)cells.items)[cells.n - 1] = text;
     } while (accept_kind(p, TOKEN_COMMA));
     ret->cells = cells.items;
     ret->n_cells = cells.n;
@@ -69,10 +54,8 @@ static bool parse_row(struct parser *p, struct ast_row *ret)
     ret->frame_place = place_since(p, from);
     if (accept_word(p, WORD_WHEN) && !(ret->when = parse_sample(p)))
         return false;
-    if (!accept_kind(p, TOKEN_ARROW)) {
-        fail(p, "`=>` and the row's cells");
-        return false;
-    }
+    if (!accept_kind(p, TOKEN_ARROW))
+        return fail(p, "`=>` and the row's cells");
     if (!parse_cells(p, ret))
         return false;
     ret->place = place_since(p, from);
@@ -88,7 +71,7 @@ static void recover_row(struct parser *p)
     while (!at_kind(p, 0, TOKEN_END) && !at_kind(p, 0, TOKEN_UNBRACE)) {
         const struct token *t = peek(p, 0);
         if (t->place.line != line) {
-            if (t->place.column == 1 && at_statement(p))
+            if (at_margin(p))
                 return;
             line = t->place.line;
             for (uint32_t i = 0; peek(p, i)->place.line == line && peek(p, i)->kind != TOKEN_END; i++) {
@@ -105,10 +88,8 @@ bool parse_rows(struct parser *p, struct ast_table *ret, bool extend)
     struct list rows = {0};
     bool good = true;
     while (!at_kind(p, 0, TOKEN_UNBRACE)) {
-        if (at_kind(p, 0, TOKEN_END) || (peek(p, 0)->place.column == 1 && at_statement(p))) {
-            fail(p, "a row or the table's `}`");
-            return false;
-        }
+        if (at_kind(p, 0, TOKEN_END) || at_margin(p))
+            return fail(p, "a row or the table's `}`");
         struct ast_row row = {0};
         if (!parse_row(p, &row)) {
             if (p->oom)
@@ -125,10 +106,8 @@ bool parse_rows(struct parser *p, struct ast_table *ret, bool extend)
             p->panic = false;
             good = false;
         }
-        if (rows.n == RULES_ROWS_MAX) {
-            fail_as(p, "E127", row.place, NULL, "a table has at most %u rows", RULES_ROWS_MAX);
-            return false;
-        }
+        if (rows.n == RULES_ROWS_MAX)
+            return fail_as(p, "E127", row.place, NULL, "a table has at most %u rows", RULES_ROWS_MAX);
         const struct ast_row *last = rows.n > 0 ? (struct ast_row *)rows.items + rows.n - 1 : NULL;
         if (last && !last->frame && !last->when) {
             fail_as(p, "E126", row.place, NULL,
@@ -136,12 +115,8 @@ bool parse_rows(struct parser *p, struct ast_table *ret, bool extend)
             p->panic = false;
             good = false;
         }
-        struct ast_row *slot = list_add(&rows, p->ast, sizeof *slot);
-        if (!slot) {
-            fail_oom(p);
+        if (!add_item(p, &rows, p->ast, &row))
             return false;
-        }
-        *slot = row;
     }
     next(p);
     ret->rows = rows.items;

@@ -184,10 +184,9 @@ bool resolve_field(struct resolver *r, const struct ast *a, struct rule_field_re
         return false;
     if (!ret->table->over)
         return true;
-    wrong(r, "E102", a->place,
-          "it has one value a sample: use it without `of`, in `where`, `when` or a label",
-          "`%.*s` belongs to a whole stack, but this speaks of one frame", BYTES_FMT(a->name));
-    return false;
+    return wrong(r, "E102", a->place,
+                 "it has one value a sample: use it without `of`, in `where`, `when` or a label",
+                 "`%.*s` belongs to a whole stack, but this speaks of one frame", BYTES_FMT(a->name));
 }
 
 static struct rule_frame *frame_new(struct resolver *r, int op, const struct ast *a)
@@ -433,10 +432,8 @@ static bool add_row(struct resolver *r, const struct ast_def *def, const struct 
     struct rule_row row = {0};
     if (!resolve_row(r, def, a, &row))
         return false;
-    struct rule_row *slot = list_add(rows, r->keep, sizeof *slot);
-    if (!slot)
+    if (!list_append(rows, r->keep, &row))
         return out_of_memory(r);
-    *slot = row;
     return true;
 }
 

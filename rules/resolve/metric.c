@@ -36,11 +36,9 @@ static bool add_label(struct resolver *r, struct labels *to, const struct ast_la
             *other = (struct rule_label){name, text, a->place};
             return true;
         }
-        if (bytes_eq(other->name, name)) {
-            wrong(r, "E120", a->place, NULL, "the label %.*s is given twice (line %u)", BYTES_FMT(name),
-                  other->place.line);
-            return false;
-        }
+        if (bytes_eq(other->name, name))
+            return wrong(r, "E120", a->place, NULL, "the label %.*s is given twice (line %u)",
+                         BYTES_FMT(name), other->place.line);
     }
     struct rule_label *label = list_add(labels, r->keep, sizeof *label);
     if (!label) {
@@ -71,11 +69,9 @@ static bool add_columns(struct resolver *r, struct labels *labels, const struct 
     const struct ast_def *def = look_up(r, a->name.name, a->name.place, 1u << DEF_TABLE, "table");
     if (!def)
         return false;
-    if (def->kind != DEF_TABLE) {
-        wrong(r, "E117", a->name.place, NULL, "`%.*s` is a %s; a table is needed before `.*`",
-              BYTES_FMT(a->name.name), kind_name(def->kind));
-        return false;
-    }
+    if (def->kind != DEF_TABLE)
+        return wrong(r, "E117", a->name.place, NULL, "`%.*s` is a %s; a table is needed before `.*`",
+                     BYTES_FMT(a->name.name), kind_name(def->kind));
     const struct rule_table *table = resolve_def(r, def, a->name.place);
     if (!table)
         return false;
@@ -206,10 +202,8 @@ static bool add_source(struct resolver *r, struct building *b, const struct ast_
     if (!a->also)
         b->metric.unit = unit;
     good = check_metric(r->report, a, &source, unit);
-    struct rule_source *slot = list_add(&b->sources, r->keep, sizeof *slot);
-    if (!slot)
+    if (!list_append(&b->sources, r->keep, &source))
         return out_of_memory(r);
-    *slot = source;
     return good;
 }
 

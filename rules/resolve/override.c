@@ -87,24 +87,20 @@ static bool check_override(struct resolver *r, const struct ast_metric *o, const
         report_no_metric(r, o);
         return false;
     }
-    if (m->pack == o->pack) {
-        wrong(r, "E132", o->place, "change it where it is defined",
-              "`override` is for another pack's metric; %.*s is this pack's own (line %u)",
-              BYTES_FMT(o->name.name), m->place.line);
-        return false;
-    }
-    if (m->gauge != o->gauge) {
-        wrong(r, "E132", o->place, NULL, "%.*s is a %s (pack %.*s, line %u)", BYTES_FMT(o->name.name),
-              m->gauge ? "gauge" : "counter", BYTES_FMT(r->packs[m->pack].name.name), m->place.line);
-        return false;
-    }
+    if (m->pack == o->pack)
+        return wrong(r, "E132", o->place, "change it where it is defined",
+                     "`override` is for another pack's metric; %.*s is this pack's own (line %u)",
+                     BYTES_FMT(o->name.name), m->place.line);
+    if (m->gauge != o->gauge)
+        return wrong(r, "E132", o->place, NULL, "%.*s is a %s (pack %.*s, line %u)", BYTES_FMT(o->name.name),
+                     m->gauge ? "gauge" : "counter", BYTES_FMT(r->packs[m->pack].name.name), m->place.line);
     static const enum ast_clause of_one_source[] = {CLAUSE_WHERE, CLAUSE_EACH};
     for (uint32_t i = 0; also && i < 2; i++) {
         if (o->at[of_one_source[i]].line == 0)
             continue;
-        wrong(r, "E132", o->at[of_one_source[i]], "disable it and define a metric of your own",
-              "%.*s has several sources (`also`): which is meant cannot be said", BYTES_FMT(o->name.name));
-        return false;
+        return wrong(r, "E132", o->at[of_one_source[i]], "disable it and define a metric of your own",
+                     "%.*s has several sources (`also`): which is meant cannot be said",
+                     BYTES_FMT(o->name.name));
     }
     for (uint32_t i = 0; i < so_far->n; i++) {
         if (contradicts(r, o, ((const struct ast_metric **)so_far->items)[i]))
@@ -124,10 +120,8 @@ int resolve_overrides(struct resolver *r)
                 const struct ast_metric *o = &r->packs[i].metrics[k];
                 if (!o->override || !check_override(r, o, &all))
                     continue;
-                const struct ast_metric **slot = list_add(&all, r->scratch, sizeof *slot);
-                if (!slot)
+                if (!list_append(&all, r->scratch, &o))
                     return -ENOMEM;
-                *slot = o;
             }
         }
     }

@@ -69,10 +69,8 @@ int resolve_keeps(struct resolver *r, uint32_t only, struct list *ret)
             struct rule_keep keep;
             if (!resolve_keep(r, &r->packs[i].keeps[k], &keep))
                 continue;
-            struct rule_keep *slot = list_add(ret, r->keep, sizeof *slot);
-            if (!slot)
+            if (!list_append(ret, r->keep, &keep))
                 return -ENOMEM;
-            *slot = keep;
         }
     }
     return r->oom ? -ENOMEM : 0;
@@ -167,9 +165,8 @@ static bool resource_key(struct resolver *r, const struct ast *a, struct bytes *
         *ret = part->literal;
         return true;
     }
-    wrong(r, "E135", a->place, "for example: per resource[\"service.name\"]",
-          "`per` takes attributes of the resource only: they name the senders that are asked");
-    return false;
+    return wrong(r, "E135", a->place, "for example: per resource[\"service.name\"]",
+                 "`per` takes attributes of the resource only: they name the senders that are asked");
 }
 
 static bool resolve_groups(struct resolver *r, const struct ast_trigger *a, struct rule_trigger *t)
@@ -196,10 +193,10 @@ static bool check_excitation(struct resolver *r, const struct ast_trigger *a, co
         enum rule_value value = t->part.metric->sources[i].value;
         if (value == RULE_VALUE_TIME || value == RULE_VALUE_SUM)
             continue;
-        wrong(r, "E136", a->action_at, "ask for a share, or for the rate of a metric of `value time`",
-              "%.*s counts samples: sampling more often raises its rate, which keeps the trigger firing",
-              BYTES_FMT(t->part.metric->name));
-        return false;
+        return wrong(
+            r, "E136", a->action_at, "ask for a share, or for the rate of a metric of `value time`",
+            "%.*s counts samples: sampling more often raises its rate, which keeps the trigger firing",
+            BYTES_FMT(t->part.metric->name));
     }
     return true;
 }
@@ -218,16 +215,12 @@ static bool resolve_trigger(struct resolver *r, const struct list *metrics, cons
         good &= resolve_selector(r, metrics, &a->whole, &t->whole);
     good &= resolve_groups(r, a, t);
     t->until_said = a->at[TRIGGER_UNTIL].line > 0;
-    if (good && t->share && t->part.metric->gauge != t->whole.metric->gauge) {
-        wrong(r, "E134", a->whole.metric.place, NULL, "a share is of two counters");
-        return false;
-    }
-    if (good && t->part.metric->gauge) {
-        wrong(r, "E134", a->part.metric.place, NULL,
-              "%.*s is a gauge: only a counter has an increase over a window",
-              BYTES_FMT(t->part.metric->name));
-        return false;
-    }
+    if (good && t->share && t->part.metric->gauge != t->whole.metric->gauge)
+        return wrong(r, "E134", a->whole.metric.place, NULL, "a share is of two counters");
+    if (good && t->part.metric->gauge)
+        return wrong(r, "E134", a->part.metric.place, NULL,
+                     "%.*s is a gauge: only a counter has an increase over a window",
+                     BYTES_FMT(t->part.metric->name));
     return good && check_excitation(r, a, t);
 }
 
@@ -235,11 +228,9 @@ static bool is_first(struct resolver *r, const struct ast_trigger *a, const stru
 {
     for (uint32_t i = 0; i < metrics->n; i++) {
         const struct rule_metric *m = (struct rule_metric *)metrics->items + i;
-        if (bytes_eq(m->name, a->name.name)) {
-            wrong(r, "E115", a->name.place, "`enable` and `disable` would not know which is meant",
-                  "`%.*s` is a metric already (pack %.*s)", BYTES_FMT(m->name), BYTES_FMT(m->pack));
-            return false;
-        }
+        if (bytes_eq(m->name, a->name.name))
+            return wrong(r, "E115", a->name.place, "`enable` and `disable` would not know which is meant",
+                         "`%.*s` is a metric already (pack %.*s)", BYTES_FMT(m->name), BYTES_FMT(m->pack));
     }
     for (uint32_t i = 0; i <= a->pack; i++) {
         for (uint32_t k = 0; r->scopes[i].usable && k < r->packs[i].n_triggers; k++) {
@@ -248,9 +239,9 @@ static bool is_first(struct resolver *r, const struct ast_trigger *a, const stru
                 return true;
             if (!bytes_eq(other->name.name, a->name.name))
                 continue;
-            wrong(r, "E115", a->name.place, NULL, "there is a trigger %.*s already (pack %.*s, line %u)",
-                  BYTES_FMT(a->name.name), BYTES_FMT(r->packs[i].name.name), other->place.line);
-            return false;
+            return wrong(r, "E115", a->name.place, NULL,
+                         "there is a trigger %.*s already (pack %.*s, line %u)", BYTES_FMT(a->name.name),
+                         BYTES_FMT(r->packs[i].name.name), other->place.line);
         }
     }
     return true;
@@ -264,10 +255,8 @@ int resolve_triggers(struct resolver *r, const struct list *metrics, struct list
             struct rule_trigger trigger;
             if (!is_first(r, a, metrics) || a->broken || !resolve_trigger(r, metrics, a, &trigger))
                 continue;
-            struct rule_trigger *slot = list_add(ret, r->keep, sizeof *slot);
-            if (!slot)
+            if (!list_append(ret, r->keep, &trigger))
                 return -ENOMEM;
-            *slot = trigger;
         }
     }
     return r->oom ? -ENOMEM : 0;

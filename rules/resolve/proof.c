@@ -31,11 +31,10 @@ static bool pack_keeps(struct resolver *r, const struct list *keeps, uint32_t pa
         const struct rule_keep *k = (struct rule_keep *)keeps->items + i;
         if (k->place.file != pack)
             continue;
-        struct rule_keep *slot = list_add(&own, r->keep, sizeof *slot);
-        if (!slot)
+        struct rule_keep keep = *k;
+        keep.enabled = true;
+        if (!list_append(&own, r->keep, &keep))
             return out_of_memory(r) != NULL;
-        *slot = *k;
-        slot->enabled = true;
     }
     set->keeps = own.items;
     set->n_keeps = own.n;
@@ -53,11 +52,10 @@ static const struct rule_set *pack_set(struct resolver *r, const struct list *me
         const struct rule_metric *m = (struct rule_metric *)metrics->items + i;
         if (!bytes_eq(m->pack, name) && !is_expected(&r->packs[pack], m->name))
             continue;
-        struct rule_metric *slot = list_add(&own, r->keep, sizeof *slot);
-        if (!slot)
+        struct rule_metric metric = *m;
+        metric.enabled = !m->off; /* enable and disable are about the gateway, not about tests */
+        if (!list_append(&own, r->keep, &metric))
             return out_of_memory(r);
-        *slot = *m;
-        slot->enabled = !m->off; /* enable and disable are about the gateway, not about tests */
     }
     struct rule_set *set = arena_calloc(r->keep, 1, sizeof *set);
     if (!set)
@@ -114,17 +112,13 @@ static bool expected_labels(struct resolver *r, const struct ast_expect *a, cons
     }
     for (uint32_t i = 0; i < a->n_labels; i++) {
         const struct ast_label *label = &a->labels[i];
-        if (!has_label(m, label->name.name)) {
-            wrong(r, "E103", label->name.place, NULL, "%.*s has no label %.*s", BYTES_FMT(m->name),
-                  BYTES_FMT(label->name.name));
-            return false;
-        }
+        if (!has_label(m, label->name.name))
+            return wrong(r, "E103", label->name.place, NULL, "%.*s has no label %.*s", BYTES_FMT(m->name),
+                         BYTES_FMT(label->name.name));
         for (uint32_t k = 0; k < i; k++) {
-            if (bytes_eq(labels[k].name, label->name.name)) {
-                wrong(r, "E120", label->place, NULL, "the label %.*s is given twice",
-                      BYTES_FMT(label->name.name));
-                return false;
-            }
+            if (bytes_eq(labels[k].name, label->name.name))
+                return wrong(r, "E120", label->place, NULL, "the label %.*s is given twice",
+                             BYTES_FMT(label->name.name));
         }
         labels[i] = (struct rule_label){.name = label->name.name, .place = label->place};
         values[i] = label->text->name;
@@ -302,10 +296,8 @@ static int add_tests(struct resolver *r, uint32_t pack, const struct list *metri
         struct rule_test test;
         if (!resolve_test(r, a, set, &test))
             continue;
-        struct rule_test *slot = list_add(ret, r->keep, sizeof *slot);
-        if (!slot)
+        if (!list_append(ret, r->keep, &test))
             return -ENOMEM;
-        *slot = test;
     }
     return r->oom ? -ENOMEM : 0;
 }

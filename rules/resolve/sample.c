@@ -16,11 +16,9 @@ static bool resolve_ref(struct resolver *r, const struct ast *a, struct rule_ref
     *ret = (struct rule_ref){.kind = a->ref};
     r->here.needs_sample = true;
     if (a->ref == RULE_REF_FRAME) {
-        if (!r->here.each) {
-            wrong(r, "E109", a->place, "any frame is …, function of leaf, or add: each distinct frame",
-                  "`frame` is only known in a rule with `each`");
-            return false;
-        }
+        if (!r->here.each)
+            return wrong(r, "E109", a->place, "any frame is …, function of leaf, or add: each distinct frame",
+                         "`frame` is only known in a rule with `each`");
         r->here.uses_frame = true;
     }
     bool good = true;
@@ -40,9 +38,8 @@ static bool no_frame_here(struct resolver *r, const struct ast *a)
 {
     char proposal[160];
     snprintf(proposal, sizeof proposal, "write: %.*s of leaf", BYTES_FMT(a->source));
-    wrong(r, "E102", a->place, proposal, "`%.*s` belongs to a frame, but this speaks of a whole sample",
-          BYTES_FMT(a->source));
-    return false;
+    return wrong(r, "E102", a->place, proposal,
+                 "`%.*s` belongs to a frame, but this speaks of a whole sample", BYTES_FMT(a->source));
 }
 
 static bool part_of_name(struct resolver *r, const struct ast *a, struct rule_text_part *ret)
@@ -65,11 +62,9 @@ static bool part_of_name(struct resolver *r, const struct ast *a, struct rule_te
     def = look_up(r, a->name, a->place, KINDS_TEXT, "text");
     if (!def)
         return false;
-    if (def->kind != DEF_TEXT) {
-        wrong(r, "E117", a->place, def->kind == DEF_TABLE ? "write TABLE.COLUMN" : NULL,
-              "`%.*s` is a %s; a text is needed here", BYTES_FMT(a->name), kind_name(def->kind));
-        return false;
-    }
+    if (def->kind != DEF_TEXT)
+        return wrong(r, "E117", a->place, def->kind == DEF_TABLE ? "write TABLE.COLUMN" : NULL,
+                     "`%.*s` is a %s; a text is needed here", BYTES_FMT(a->name), kind_name(def->kind));
     ret->kind = RULE_TEXT_GROUP;
     ret->text = resolve_def(r, def, a->place);
     return ret->text != NULL;

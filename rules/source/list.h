@@ -5,6 +5,7 @@
 #ifndef RULES_SOURCE_LIST_H
 #define RULES_SOURCE_LIST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -30,6 +31,17 @@ static inline void *list_add(struct list *l, struct arena *arena, size_t size)
     }
     void *item = (char *)l->items + (size_t)l->n++ * size;
     return memset(item, 0, size);
+}
+
+/* One more, a copy of the item at this address. False: memory is out. */
+#define list_append(l, arena, item) list_copy((l), (arena), (item), sizeof *(item))
+
+static inline bool list_copy(struct list *l, struct arena *arena, const void *from, size_t size)
+{
+    void *item = list_add(l, arena, size);
+    if (item)
+        memcpy(item, from, size);
+    return item != NULL;
 }
 
 #endif
