@@ -14,7 +14,6 @@
 #include "gateway/access/access.h"
 #include "gateway/access/authorization.h"
 #include "gateway/access/parts.h"
-#include "proto/base/clock.h"
 #include "proto/io/loop.h"
 
 /* What is asked, on its way through the kinds of credentials. */

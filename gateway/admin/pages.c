@@ -8,7 +8,6 @@
 #include "gateway/access/access.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/macros.h"
 #include "proto/http/query.h"
 
 /* Kept from answer to answer. */

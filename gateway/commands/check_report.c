@@ -13,7 +13,6 @@
 
 #include "proto/base/intern.h"
 #include "proto/base/json.h"
-#include "proto/base/macros.h"
 
 struct check_report {
     enum check_severity least;

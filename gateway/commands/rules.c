@@ -9,7 +9,6 @@
 #include "gateway/connector/convert.h"
 #include "gateway/commands/rules_parts.h"
 #include "gateway/run/rule_files.h"
-#include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 #include "rules/prove/coverage.h"
 #include "rules/program/program.h"

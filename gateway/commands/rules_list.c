@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* profgate rules list: every metric, keep rule and trigger the files define. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "gateway/commands/command.h"
 #include "gateway/commands/rules_parts.h"

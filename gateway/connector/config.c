@@ -2,7 +2,6 @@
 #include "gateway/connector/config.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "proto/base/macros.h"

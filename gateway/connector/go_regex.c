@@ -12,7 +12,6 @@
  */
 #include "gateway/connector/go_regex.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define DEPTH_MAX  32u   /* groups inside each other: the language's own bound */

@@ -7,9 +7,7 @@
 
 #include "gateway/stats/json.h"
 #include "proto/base/clock.h"
-#include "proto/base/error.h"
 #include "proto/base/log.h"
-#include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 #include "proto/http/query.h"
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/look/answer.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #include "gateway/look/judge.h"
 #include "gateway/look/parts.h"
 #include "proto/base/clock.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trees as columns. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "gateway/look/parts.h"
 #include "gateway/look/shown.h"

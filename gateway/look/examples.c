@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks with the traces that they were seen in, the newest first. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "gateway/look/parts.h"

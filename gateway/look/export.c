@@ -5,7 +5,6 @@
 
 #include "gateway/look/answer.h"
 #include "gateway/look/parts.h"
-#include "proto/base/clock.h"
 #include "proto/coding/gzip_stream.h"
 #include "proto/pprof/write.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/look/querier_messages.h"
 
-#include "proto/base/macros.h"
-
 /* clang-format off */
 #define MESSAGE(name, ...)                                            \
     static const struct mapping_field name##_fields[] = {__VA_ARGS__}; \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/look/slice.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "proto/wire/load.h"

@@ -13,7 +13,6 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/idmap.h"
-#include "proto/base/macros.h"
 #include "proto/coding/room.h"
 #include "proto/pprof/fields.h"
 #include "proto/wire/writer.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "gateway/top/browse_parts.h"
-#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
 static const uint32_t windows[] = {60, 300, 900, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600};

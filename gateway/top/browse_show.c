@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <string.h>
 
 #include "gateway/top/browse_parts.h"
 #include "gateway/top/words.h"

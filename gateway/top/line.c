@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <wchar.h>
 
 #include "proto/base/macros.h"

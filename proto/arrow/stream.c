@@ -10,7 +10,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <lz4frame.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
 

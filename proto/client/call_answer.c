@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The answering half of a call: what a response means. */
-#include <errno.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>

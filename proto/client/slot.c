@@ -2,7 +2,6 @@
 #include "proto/client/slot.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"

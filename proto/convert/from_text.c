@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/convert/from_text.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"

@@ -12,7 +12,6 @@
 #include "proto/base/json.h"
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
-#include "proto/convert/names.h"
 
 struct writing {
     const struct profiles *v;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "proto/http/headers.h"
 #include "proto/http/http1_chunks.h"
 #include "proto/http/http1_head.h"
 #include "proto/http/http1_text.h"

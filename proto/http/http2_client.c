@@ -2,7 +2,6 @@
 /*
  * The client's side of HTTP/2: a stream is a call.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/io/channel.h"
 #include "proto/io/channel_parts.h"

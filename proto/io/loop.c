@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <unistd.h>
 #include <uv.h>
 
 #include "proto/base/clock.h"

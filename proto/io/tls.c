@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>

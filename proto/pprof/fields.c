@@ -3,7 +3,6 @@
 
 #include <stddef.h>
 
-#include "proto/base/macros.h"
 #include "proto/pprof/pprof.h"
 
 #define MESSAGE(symbol, text) \

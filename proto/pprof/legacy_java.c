@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 
-#include "proto/base/macros.h"
 #include "proto/pprof/legacy_parts.h"
 
 /* Bytes between two samples of a heap. */

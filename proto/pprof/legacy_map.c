@@ -5,8 +5,6 @@
  * neither is passed over.
  */
 #include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
 
 #include "proto/base/macros.h"
 #include "proto/pprof/legacy_parts.h"

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "proto/base/macros.h"
 #include "proto/pprof/fields.h"
 
 void pprof_write_begin(struct pprof_writer *w, struct budget *budget, struct buffer *out)

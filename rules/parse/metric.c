@@ -2,8 +2,6 @@
 /* Counters and gauges. */
 #include "rules/parse/parser.h"
 
-#include <stdio.h>
-
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 

@@ -3,7 +3,6 @@
 #include "rules/parse/parse.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include "proto/base/quantity.h"
 #include "rules/parse/parser.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of raw profiles, and triggers. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

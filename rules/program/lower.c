@@ -15,9 +15,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "proto/base/macros.h"
 #include "rules/program/parts.h"
 
 uint32_t lower_fail(struct lower *l, int r, const char *why)

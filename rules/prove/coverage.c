@@ -10,11 +10,8 @@
 #include "rules/prove/coverage.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "proto/base/macros.h"
 #include "rules/match/parts.h"
 #include "rules/prove/proof_runner.h"
 #include "rules/source/list.h"

@@ -3,7 +3,6 @@
 #include "rules/resolve/resolve.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "rules/resolve/check.h"

@@ -3,7 +3,6 @@
 #include "rules/resolve/resolve.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include "proto/base/nearest.h"
 

@@ -3,9 +3,7 @@
 #include "rules/resolve/resolve.h"
 
 #include <errno.h>
-#include <stdio.h>
 
-#include "proto/base/macros.h"
 #include "proto/base/nearest.h"
 
 /* Tests with a `set` compile their pack again; one pack has this many. */

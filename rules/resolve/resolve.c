@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "proto/base/macros.h"
 #include "proto/base/nearest.h"

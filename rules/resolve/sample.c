@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#include "rules/pattern/regex_check.h"
-
 #define KINDS_SAMPLE (1u << DEF_SAMPLE | 1u << DEF_TEXT)
 #define KINDS_TEXT   (1u << DEF_TEXT)
 

@@ -13,10 +13,7 @@
  */
 #include "rules/resolve/warn.h"
 
-#include <stdio.h>
-
 #include "proto/base/macros.h"
-#include "rules/pattern/regex_check.h"
 #include "rules/source/place.h"
 #include "rules/source/report.h"
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "proto/base/macros.h"
 #include "rules/source/report.h"

@@ -2,7 +2,6 @@
 #include "sender/attach/sampler.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

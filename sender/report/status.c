@@ -8,7 +8,6 @@
 #include <uv.h>
 
 #include "proto/base/bytes.h"
-#include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 #include "proto/io/loop.h"
 

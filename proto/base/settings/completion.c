@@ -7,8 +7,6 @@
  */
 #include "proto/base/settings/completion.h"
 
-#include "proto/base/macros.h"
-
 const struct settings_word completion_shells[] = {
     {"bash", COMPLETION_BASH}, {"zsh", COMPLETION_ZSH}, {"fish", COMPLETION_FISH}, {NULL}};
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/settings/manual.h"
 
-#include <string.h>
-
 /* A backslash begins an escape, a minus alone is a hyphen, and a dot or apostrophe that begins a line is a
  * request (groff(7)). */
 static void put(struct bytes text, FILE *to)

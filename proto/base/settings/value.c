@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/macros.h"
 #include "proto/base/nearest.h"
 #include "proto/base/quantity.h"
 #include "proto/base/settings/settings.h"

@@ -3,8 +3,6 @@
  * Attributes in both forms: entries of attribute_table, which lists refer to, and keys with values in
  * resources, scopes and values. Of an entry what lists want to know is looked up once.
  */
-#include <errno.h>
-#include <stdlib.h>
 
 #include "proto/otlp/check/parts.h"
 

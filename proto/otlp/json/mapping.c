@@ -5,10 +5,8 @@
  */
 #include "proto/otlp/json/mapping.h"
 
-#include <errno.h>
 #include <string.h>
 
-#include "proto/base/macros.h"
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/value.h"
 #include "proto/wire/reader.h"

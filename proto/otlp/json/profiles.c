@@ -10,7 +10,6 @@
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/value.h"
 #include "proto/otlp/layouts/legacy.h"
-#include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 
 #define NO_MARK SIZE_MAX

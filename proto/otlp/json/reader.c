@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/otlp/json/reader.h"
 
-#include "proto/base/macros.h"
 #include "proto/otlp/json/value.h"
 #include "proto/wire/wire.h"
 

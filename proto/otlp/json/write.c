@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "proto/base/arena.h"
-#include "proto/base/macros.h"
 #include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/json/text.h"
 #include "proto/wire/reader.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/otlp/layouts/unknown.h"
 
-#include "proto/base/macros.h"
 #include "proto/otlp/layouts/fields.h"
 #include "proto/wire/reader.h"
 
