@@ -20,9 +20,8 @@
 struct admin_answer {
     uint32_t status;
     const char *type;
-    char type_room[ADMIN_TYPE_MAX]; /* for a type that is put together */
-    struct buffer *text;            /* empty at first; the server's, kept from answer to answer */
-    const char *words;              /* instead of `text`: static; NULL: none */
+    struct buffer *text; /* empty at first; the server's, kept from answer to answer */
+    const char *words;   /* instead of `text`: static; NULL: none */
 };
 
 struct admin_page {

@@ -19,7 +19,7 @@ static const char *const clause_names[] = {
 
 struct building {
     struct ast_test *test;
-    struct list samples, attrs, expects, sets, frames;
+    struct list samples, attrs, expects, sets;
     bool linked_first; /* `linked` before the first stack: of that one */
 };
 
