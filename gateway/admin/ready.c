@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/admin/ready.h"
 
-#include <errno.h>
-#include <json-c/json.h>
-
-#include "gateway/stats/json.h"
+#include "proto/base/json.h"
 #include "proto/http/query.h"
 
 static void show_health(void *context, const struct http_exchange *x, struct admin_answer *a)
@@ -18,22 +15,20 @@ struct admin_page admin_health_page(void)
                                show_health, NULL,       .is_open = true};
 }
 
-static int ready_json(const struct admin_check *check, bool is_ready, const struct error *why,
-                      json_object *list)
+static void ready_json(struct json *j, const struct admin_check *check, bool is_ready,
+                       const struct error *why)
 {
-    json_object *o = json_append_object(list);
-    if (!o)
-        return -ENOMEM;
-    int r = json_put(o, "name", json_text(bytes_str(check->name)));
-    r |= json_put(o, "ready", json_object_new_boolean(is_ready));
+    json_open(j, '{');
+    json_key(j, "name"), json_string(j, bytes_str(check->name));
+    json_key(j, "ready"), json_bool(j, is_ready);
     if (!is_ready)
-        r |= json_put(o, "reason", json_text(bytes_str(why->text)));
-    return r == 0 ? 0 : -ENOMEM;
+        json_key(j, "reason"), json_string(j, bytes_str(why->text));
+    json_close(j, '}');
 }
 
 /* Asks every check; writes what is wrong as lines into `out`, or each check into `list` unless that is NULL.
  */
-static int ask_checks(const struct admin_ready *ready, json_object *list, struct buffer *out, bool *ret_ready)
+static int ask_checks(const struct admin_ready *ready, struct json *list, struct buffer *out, bool *ret_ready)
 {
     *ret_ready = true;
     int r = 0;
@@ -43,24 +38,27 @@ static int ask_checks(const struct admin_ready *ready, json_object *list, struct
         bool is_ready = check->is_ready(check->context, &why);
         *ret_ready &= is_ready;
         if (list)
-            r = ready_json(check, is_ready, &why, list);
+            ready_json(list, check, is_ready, &why);
         else if (!is_ready)
             r = buffer_printf(out, "not ready: %s%s%s\n", check->name, why.text[0] ? ": " : "", why.text);
     }
-    return r;
+    return list ? list->r : r;
 }
 
 /* {"ready":…,"checks":[…]} */
 static int ready_document(const struct admin_ready *ready, struct buffer *out, bool *ret_ready)
 {
-    json_object *top = json_object_new_object(), *list = json_object_new_array();
-    int r = list ? ask_checks(ready, list, out, ret_ready) : -ENOMEM;
-    r |= json_put(top, "ready", json_object_new_boolean(*ret_ready));
-    r |= json_put(top, "checks", list);
-    if (r == 0)
-        r = json_write(top, out);
-    json_object_put(top);
-    return r;
+    struct buffer checks = BUFFER_INIT(0);
+    struct json list = JSON_INIT(&checks), top = JSON_INIT(out);
+    json_open(&list, '[');
+    ask_checks(ready, &list, NULL, ret_ready);
+    json_close(&list, ']');
+    json_open(&top, '{');
+    json_key(&top, "ready"), json_bool(&top, *ret_ready);
+    json_key(&top, "checks"), json_raw(&top, buffer_bytes(&checks));
+    json_close(&top, '}');
+    buffer_release(&checks);
+    return list.r < 0 ? list.r : top.r;
 }
 
 static void show_ready(void *context, const struct http_exchange *x, struct admin_answer *a)

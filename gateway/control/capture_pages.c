@@ -2,10 +2,7 @@
 /* A capture is a query string, so that one line of curl asks for it. */
 #include "gateway/control/capture_pages.h"
 
-#include <errno.h>
-#include <json-c/json.h>
-
-#include "gateway/stats/json.h"
+#include "gateway/control/parts.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/quantity.h"
@@ -158,29 +155,26 @@ struct admin_page capture_page(struct captures *captures)
 
 static int add_capture(void *context, uint32_t id, const struct capture_rule *rule)
 {
-    json_object *o = json_append_object(context);
+    struct json *j = context;
     uint64_t now = clock_monotonic(), left = rule->until_ns > now ? rule->until_ns - now : 0;
-    if (!o)
-        return -ENOMEM;
-    int r = json_put(o, "id", json_object_new_int64(id));
-    r |= json_put(o, "by", json_object_new_string(rule->by_hand ? "hand" : "trigger"));
-    r |= json_put(o, "resource", json_members(rule->keys, rule->values, rule->n));
-    r |= json_put(o, "seconds_left", json_object_new_double((double)left / NSEC_PER_SEC));
-    return r == 0 ? 0 : -ENOMEM;
+    json_open(j, '{');
+    json_key(j, "id"), json_u64(j, id);
+    json_key(j, "by"), json_string(j, rule->by_hand ? BYTES_LIT("hand") : BYTES_LIT("trigger"));
+    json_key(j, "resource"), put_members(j, rule->keys, rule->values, rule->n);
+    json_key(j, "seconds_left"), json_double(j, (double)left / NSEC_PER_SEC);
+    json_close(j, '}');
+    return j->r;
 }
 
 static int list_captures(const struct captures *captures, struct buffer *out)
 {
-    json_object *top = json_object_new_object(), *list = json_object_new_array();
-    int r = json_put(top, "captures", list);
-    if (r == 0)
-        r = captures_each(captures, add_capture, list);
-    if (r == 0)
-        r = json_write(top, out);
-    if (r == 0)
-        r = buffer_add_str(out, "\n");
-    json_object_put(top);
-    return r;
+    struct json j = JSON_INIT(out);
+    json_open(&j, '{');
+    json_key(&j, "captures"), json_open(&j, '[');
+    captures_each(captures, add_capture, &j);
+    json_close(&j, ']');
+    json_close(&j, '}');
+    return j.r == 0 ? buffer_add_str(out, "\n") : j.r;
 }
 
 static void show_captures(void *context, const struct http_exchange *x, struct admin_answer *a)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What triggers.c and its pages (triggers_show.c) share.
+ * What triggers.c, its pages (triggers_show.c) and those of captures share.
  */
 #ifndef GATEWAY_CONTROL_PARTS_H
 #define GATEWAY_CONTROL_PARTS_H
 
 #include "gateway/aggregate/watch.h"
+#include "proto/base/json.h"
 #include "rules/trigger/trigger.h"
 
 /* A group that fires. */
@@ -38,5 +39,8 @@ struct control_triggers {
     uint32_t n;
     uint64_t now_ns; /* of the second being looked at, or the last one */
 };
+
+/* {"service.name":"checkout"}: what a group of resources says, null where a value is absent (p is NULL). */
+void put_members(struct json *j, const struct bytes *keys, const struct bytes *values, uint32_t n);
 
 #endif

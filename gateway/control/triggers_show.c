@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What triggers are doing, for people and for Prometheus. */
-#include <errno.h>
-#include <json-c/json.h>
-
 #include "gateway/control/parts.h"
 #include "gateway/control/triggers.h"
 #include "gateway/stats/exposition.h"
-#include "gateway/stats/json.h"
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
@@ -104,51 +100,59 @@ int control_triggers_prometheus(const struct control_triggers *c, struct buffer 
 
 /* ---- JSON ---- */
 
-static int add_firing(const struct active_trigger *a, uint64_t now_ns, json_object *list)
+/* Keys come from rules and from a query's parameters: no attribute that exists has a longer name. */
+#define KEY_MAX 255u
+
+void put_members(struct json *j, const struct bytes *keys, const struct bytes *values, uint32_t n)
 {
-    int r = 0;
-    for (const struct firing *f = a->firing; f && r == 0; f = f->next) {
-        json_object *o = json_append_object(list);
-        if (!o)
-            return -ENOMEM;
-        r = json_put(o, "group", json_members(a->rule->per, f->values, a->rule->n_per));
-        r |= json_put(o, "value", json_object_new_double(f->value));
-        r |=
-            json_put(o, "for_seconds", json_object_new_double((double)(now_ns - f->since_ns) / NSEC_PER_SEC));
-        r |= json_put(o, "capturing", json_object_new_boolean(f->is_captured));
+    json_open(j, '{');
+    for (uint32_t i = 0; i < n; i++) {
+        json_string_key(j, bytes_of(keys[i].p, min_of(keys[i].n, (size_t)KEY_MAX)));
+        if (values[i].p)
+            json_string(j, values[i]);
+        else
+            json_null(j);
     }
-    return r == 0 ? 0 : -ENOMEM;
+    json_close(j, '}');
 }
 
-static int add_trigger(const struct active_trigger *a, uint64_t now_ns, json_object *list)
+static void put_firing(struct json *j, const struct active_trigger *a, uint64_t now_ns)
 {
-    json_object *o = json_append_object(list), *firing = json_object_new_array();
-    if (!o) {
-        json_object_put(firing);
-        return -ENOMEM;
+    json_open(j, '[');
+    for (const struct firing *f = a->firing; f; f = f->next) {
+        json_open(j, '{');
+        json_key(j, "group"), put_members(j, a->rule->per, f->values, a->rule->n_per);
+        json_key(j, "value"), json_double(j, f->value);
+        json_key(j, "for_seconds"), json_double(j, (double)(now_ns - f->since_ns) / NSEC_PER_SEC);
+        json_key(j, "capturing"), json_bool(j, f->is_captured);
+        json_close(j, '}');
     }
-    int r = json_put(o, "firing", firing); /* o's now, which is the list's */
-    r |= json_put(o, "name", json_text(a->rule->name));
-    r |= json_put(o, "pack", json_text(a->rule->pack));
+    json_close(j, ']');
+}
+
+static void put_trigger(struct json *j, const struct active_trigger *a, uint64_t now_ns)
+{
+    json_open(j, '{');
+    json_key(j, "firing"), put_firing(j, a, now_ns);
+    json_key(j, "name"), json_string(j, a->rule->name);
+    json_key(j, "pack"), json_string(j, a->rule->pack);
     if (a->rule->describe.p)
-        r |= json_put(o, "describe", json_text(a->rule->describe));
-    r |= json_put(o, "groups", json_object_new_int64((int64_t)groups_of(a)));
-    r |= json_put(o, "fired", json_object_new_int64((int64_t)fired_of(a)));
-    r |= json_put(o, "unseen", json_object_new_int64((int64_t)unseen_of(a)));
-    r |= json_put(o, "held_seconds", json_object_new_int64((int64_t)held_of(a)));
-    return r == 0 ? add_firing(a, now_ns, firing) : -ENOMEM;
+        json_key(j, "describe"), json_string(j, a->rule->describe);
+    json_key(j, "groups"), json_u64(j, groups_of(a));
+    json_key(j, "fired"), json_u64(j, fired_of(a));
+    json_key(j, "unseen"), json_u64(j, unseen_of(a));
+    json_key(j, "held_seconds"), json_u64(j, held_of(a));
+    json_close(j, '}');
 }
 
 int control_triggers_json(const struct control_triggers *c, uint64_t now_ns, struct buffer *out)
 {
-    json_object *top = json_object_new_object(), *list = json_object_new_array();
-    int r = json_put(top, "triggers", list);
-    for (uint32_t i = 0; i < c->n && r == 0; i++)
-        r = add_trigger(&c->items[i], now_ns, list);
-    if (r == 0)
-        r = json_write(top, out);
-    if (r == 0)
-        r = buffer_add_str(out, "\n");
-    json_object_put(top);
-    return r;
+    struct json j = JSON_INIT(out);
+    json_open(&j, '{');
+    json_key(&j, "triggers"), json_open(&j, '[');
+    for (uint32_t i = 0; i < c->n; i++)
+        put_trigger(&j, &c->items[i], now_ns);
+    json_close(&j, ']');
+    json_close(&j, '}');
+    return j.r == 0 ? buffer_add_str(out, "\n") : j.r;
 }

@@ -213,7 +213,7 @@ UNIT(names_that_peers_choose_do_not_break_a_line)
     service[200 - 13 - 3] = '\0'; /* service.name=, and three signs that are escaped */
     snprintf(expected, sizeof expected, "group=\"service.name=x\\\\=\\\"\\\\\\\\\\\\,\\n%s#", service + 6);
     ck_assert(shows(&w, expected));
-    ck_assert(says(&w, "\"service.name\":\"x=\\\"\\\\,\\n"));
+    ck_assert(says(&w, "\"service.name\":\"x=\\\"\\\\,\\u000a"));
     world_end(&w);
 }
 
