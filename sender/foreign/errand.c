@@ -132,13 +132,11 @@ static struct runner *take_runner(void)
 /* Under the lock. */
 static void wait_for(const struct errand *e)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    uint64_t ns = (uint64_t)until.tv_nsec + ERRAND_WAIT_NS;
-    until.tv_sec += (time_t)(ns / NSEC_PER_SEC);
-    until.tv_nsec = (long)(ns % NSEC_PER_SEC);
-    while (!e->is_back)
-        if (pthread_cond_timedwait(&back, &lock, &until) != 0)
+    const uint64_t ns = clock_monotonic() + ERRAND_WAIT_NS;
+    const struct timespec until = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+                                   .tv_nsec = (long)(ns % NSEC_PER_SEC)};
+    while (!e->is_back) /* not by the wall clock, which may be set back meanwhile */
+        if (pthread_cond_clockwait(&back, &lock, CLOCK_MONOTONIC, &until) != 0)
             break;
 }
 
