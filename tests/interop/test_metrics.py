@@ -239,6 +239,35 @@ exporters:
             assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="sent") > 2
 
 
+@pytest.mark.parametrize("peer", ["debian", "newest"])
+@pytest.mark.parametrize("way", ["remote write", "otlp"])
+def test_a_series_that_ended_and_comes_back_counts_from_its_new_beginning(tmp_path, peer, way):
+    """Told its end, Prometheus shows nothing at once; what comes then is a stream of its own, from 0."""
+    path = FILES[-1]
+    each = sum(n for (metric, _), n in all_totals([path.stem]).items() if metric == "samples.kernel.count")
+    with prometheus_by_otlp(peer, tmp_path) as (prometheus, otlp):
+        config = f"""
+metrics: {{ flush_interval: 300ms, exporters: [prometheus, {"otlp" if way == "otlp" else "prometheusremotewrite"}/test], metric_expiration: 2s }}
+exporters:
+""" + (f"""
+  otlp/test: {{ endpoint: "{otlp}", protocol: http, temporality: cumulative, resource_attributes: ["service.*", {", ".join(PROMOTED)}] }}
+""" if way == "otlp" else f"""
+  prometheusremotewrite/test: {{ endpoint: "http://127.0.0.1:{prometheus.port}/api/v1/write" }}
+""")
+        now, ever = "sum(samples_kernel_count_total)", "sum(last_over_time(samples_kernel_count_total[10m]))"
+        with running(Gateway(config=config)) as gateway:
+            for n in (3, 1, 2):
+                for _ in range(n):
+                    assert gateway.post(path.read_bytes())[0] == 200
+                # what there was, since it may be over before somebody looks
+                wait_for(lambda: prometheus.value(ever) == n * each, f"{n} times {each}, from 0")
+                wait_for(lambda: prometheus.value(now) is None, "the end of it")
+                assert prometheus.value(ever) == n * each
+            # the second beginning is lower than the first end, the third is not: without its start nobody can tell it is one
+            assert prometheus.value("max(resets(samples_kernel_count_total[10m]))") == 1
+            assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="failed") == 0
+
+
 def labels_of(prometheus, name, **chosen):
     """The label sets of a metric's series, without those that only say which way they came."""
     found = prometheus.api("series", **{"match[]": name})
