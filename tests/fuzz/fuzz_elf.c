@@ -72,9 +72,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (go_minor(&s, &elf) >= 10000)
         __builtin_trap();
     struct pclntab table;
-    struct pclntab_line line;
+    static struct pclntab_chain chain;
     if (elf.go_lines.size && pclntab_open(&table, &s, &elf) == 0)
         for (int i = 0; i < N; i++)
-            (void)pclntab_find(&table, addresses[i], &line);
+            (void)pclntab_chain(&table, addresses[i], &chain);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "sender/symbolize/dwarf/grow.h"
 
 void dwarf_lines_close(struct dwarf_lines *l)
 {
@@ -18,15 +19,8 @@ void dwarf_lines_close(struct dwarf_lines *l)
 static bool add(struct dwarf_line_file **table, uint32_t *n, uint32_t *cap,
                 const struct dwarf_line_file *entry)
 {
-    if (*n == *cap) {
-        uint32_t more = *cap ? 2 * *cap : 32;
-        struct dwarf_line_file *bigger =
-            more <= DWARF_LINE_FILES_MAX ? realloc(*table, more * sizeof *bigger) : NULL;
-        if (!bigger)
-            return false;
-        *table = bigger;
-        *cap = more;
-    }
+    if (!dwarf_grow((void **)table, *n, cap, DWARF_LINE_FILES_MAX, sizeof *entry))
+        return false;
     (*table)[(*n)++] = *entry;
     return true;
 }

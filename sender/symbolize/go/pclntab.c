@@ -394,18 +394,3 @@ int pclntab_chain(const struct pclntab *t, uint64_t address, struct pclntab_chai
     }
     return 0;
 }
-
-int pclntab_find(const struct pclntab *t, uint64_t address, struct pclntab_line *ret)
-{
-    struct pclntab_line line = {0};
-    struct pclntab_frame frame = {0};
-    uint64_t function;
-    if (!open_function(t, address, &function, &line.start, &line.end) || !function_name(t, function, &frame))
-        return -ENOENT;
-    find_place(t, function, line.start, address, &frame, &line.start, &line.end);
-    memcpy(line.name, frame.name, sizeof line.name);
-    memcpy(line.file, frame.file, sizeof line.file);
-    line.line = frame.line;
-    *ret = line;
-    return 0;
-}

@@ -45,20 +45,12 @@ struct pclntab_chain {
     struct pclntab_frame frame[PCLNTAB_DEPTH_MAX];
 };
 
-struct pclntab_line {
-    uint64_t start, end;       /* addresses with this answer */
-    char name[512], file[512]; /* cut to fit; file "" if not known */
-    uint32_t line;             /* 0: not known */
-};
-
 /* Finds and checks the table of a Go program. 0, or -ENOENT: there is none that we read. */
 int pclntab_open(struct pclntab *ret, const struct source *s, const struct elf *elf);
 
-/* The answer for an ELF virtual address. 0, or -ENOENT: not Go code, or the table is damaged there. */
-int pclntab_find(const struct pclntab *t, uint64_t address, struct pclntab_line *ret);
-
-/* The same with what is inlined there, as far as the file says where its inline trees are: Go 1.18 and later;
- * in position independent programs only the linker's relocations know. */
+/* The answer for an ELF virtual address. 0, or -ENOENT: not Go code, or the table is damaged there. What is
+ * inlined there is in it as far as the file says where its inline trees are: Go 1.18 and later; in position
+ * independent programs only the linker's relocations know. */
 int pclntab_chain(const struct pclntab *t, uint64_t address, struct pclntab_chain *ret);
 
 #endif

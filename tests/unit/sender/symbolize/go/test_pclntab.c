@@ -38,13 +38,14 @@ static int open_table(const struct table *t, struct pclntab *ret)
 static void check(const struct pclntab *t, uint64_t address, const char *name, const char *file,
                   uint32_t line, uint64_t start, uint64_t end)
 {
-    struct pclntab_line l;
-    ck_assert_int_eq(pclntab_find(t, address, &l), 0);
-    ck_assert_str_eq(l.name, name);
-    ck_assert_str_eq(l.file, file);
-    ck_assert_uint_eq(l.line, line);
-    ck_assert_uint_eq(l.start, start);
-    ck_assert_uint_eq(l.end, end);
+    static struct pclntab_chain c;
+    ck_assert_int_eq(pclntab_chain(t, address, &c), 0);
+    ck_assert_uint_eq(c.n, 1);
+    ck_assert_str_eq(c.frame[0].name, name);
+    ck_assert_str_eq(c.frame[0].file, file);
+    ck_assert_uint_eq(c.frame[0].line, line);
+    ck_assert_uint_eq(c.start, start);
+    ck_assert_uint_eq(c.end, end);
 }
 
 UNIT(every_layout_gives_name_file_line_and_range)
@@ -53,15 +54,15 @@ UNIT(every_layout_gives_name_file_line_and_range)
     for (size_t i = 0; i < sizeof layout / sizeof *layout; i++) {
         struct table bytes = load(layout[i]);
         struct pclntab t;
-        struct pclntab_line l;
+        static struct pclntab_chain c;
         ck_assert_int_eq(open_table(&bytes, &t), 0);
         check(&t, 0x401000, "main.main", "/src/main.go", 10, 0x401000, 0x401010);
         check(&t, 0x40100f, "main.main", "/src/main.go", 10, 0x401000, 0x401010);
         check(&t, 0x401010, "main.main", "/src/main.go", 11, 0x401010, 0x401040);
         check(&t, 0x40105f, "main.work", "/src/work.go", 30, 0x401040, 0x401060);
-        ck_assert_int_eq(pclntab_find(&t, 0x400fff, &l), -ENOENT);
-        ck_assert_int_eq(pclntab_find(&t, 0x401060, &l), -ENOENT);
-        ck_assert_int_eq(pclntab_find(&t, UINT64_MAX, &l), -ENOENT);
+        ck_assert_int_eq(pclntab_chain(&t, 0x400fff, &c), -ENOENT);
+        ck_assert_int_eq(pclntab_chain(&t, 0x401060, &c), -ENOENT);
+        ck_assert_int_eq(pclntab_chain(&t, UINT64_MAX, &c), -ENOENT);
     }
 }
 
@@ -80,12 +81,12 @@ UNIT(a_cut_table_gives_nothing_false)
     for (size_t n = 0; n < bytes.n; n++) {
         struct table cut = {.n = n};
         struct pclntab t;
-        struct pclntab_line l;
+        static struct pclntab_chain c;
         memcpy(cut.bytes, bytes.bytes, n);
-        if (open_table(&cut, &t) < 0 || pclntab_find(&t, 0x401000, &l) < 0)
+        if (open_table(&cut, &t) < 0 || pclntab_chain(&t, 0x401000, &c) < 0)
             continue;
-        ck_assert_uint_gt(strlen(l.name), 0); /* a found name is (the front of) the right one */
-        ck_assert(strncmp("main.main", l.name, strlen(l.name)) == 0);
+        ck_assert_uint_gt(strlen(c.frame[0].name), 0); /* a found name is (the front of) the right one */
+        ck_assert(strncmp("main.main", c.frame[0].name, strlen(c.frame[0].name)) == 0);
     }
 }
 
