@@ -137,10 +137,9 @@ __attribute__((target("avx2"))) static const uint8_t *packed_avx2(const uint8_t 
     uint32_t k = *n;
     while (p < end) {
         size_t left = (size_t)(end - p);
-        uint64_t more = (uint32_t)_mm256_movemask_epi8(_mm256_loadu_si256((const __m256i *)p));
-        if (left > 32)
-            more |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_loadu_si256((const __m256i *)(p + 32)))
-                    << 32;
+        uint64_t more = (uint32_t)_mm256_movemask_epi8(_mm256_loadu_si256((const __m256i *)p)),
+                 far = (uint32_t)_mm256_movemask_epi8(_mm256_loadu_si256((const __m256i *)(p + 32)));
+        more |= far << 32; /* always: whether a list is that long is as good as by chance */
         if (left < 64)
             more &= ((uint64_t)1 << left) - 1;
         if (unlikely(more & (more >> 1))) { /* three bytes or longer */
