@@ -231,15 +231,9 @@ static int prepare_frame_numbers(struct classify *c)
 {
     const struct profiles *v = c->request.view;
     uint32_t n = v->location.n;
-    const uint32_t *lines_at = v->location.lines_at;
-    uint32_t several = 0, last = lines_at[0];
-    for (uint32_t i = 1; i <= n; i++) {
-        several |= (lines_at[i] - last) >> 1; /* 0 for one or none */
-        last = lines_at[i];
-    }
     c->request.frames_at = NULL;
     c->request.n_frames = n;
-    if (!several)
+    if (!v->location.several)
         return 0;
     if ((uint64_t)v->line.n + n > UINT32_MAX)
         return -ENOMEM;

@@ -74,10 +74,12 @@ bool frames_any_deep(const struct profiles *v)
     return false;
 }
 
-int frames_bound(const struct profiles *v, struct error *e)
+int frames_bound(struct profiles *v, struct error *e)
 {
     uint64_t allowed = frames_allowed(v), frames = 0;
-    if (likely((uint64_t)v->stack_location.n * lines_bound(v) <= allowed) ||
+    uint32_t lines = lines_bound(v);
+    v->location.several = lines > 1;
+    if (likely((uint64_t)v->stack_location.n * lines <= allowed) ||
         (uint64_t)v->stack_location.n * lines_max(v) <= allowed)
         return 0;
     for (uint32_t i = 0; i < v->stack.n; i++) {

@@ -21,7 +21,7 @@ bool frames_any_deep(const struct profiles *v);
 bool frames_is_deep(const struct profiles *v, uint32_t i);
 
 /* Whether the stacks that are not deep have too many frames together: 0, or PROFILES_TOO_LARGE with words.
- * Every index must be good. */
-int frames_bound(const struct profiles *v, struct error *e);
+ * Every index must be good. Notes whether a location has several lines. */
+int frames_bound(struct profiles *v, struct error *e);
 
 #endif

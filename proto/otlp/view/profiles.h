@@ -57,6 +57,7 @@ struct profiles {
         uint64_t *address;
         uint32_t *lines_at; /* into line; innermost first */
         uint32_t *attrs_at; /* into attr_index */
+        bool several;       /* one at least has more than one line */
     } location;
     struct {
         uint32_t n; /* a pool, not a table: no zero entry */
