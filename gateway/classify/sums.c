@@ -60,19 +60,16 @@ uint8_t sums_weighs(const struct classify *c, const struct rules_entry *entries,
     return weighs;
 }
 
-/* The profile's sum for the series, new and 0 where it has none; there is room for it. Without a branch: one
- * in three is new, as good as by chance. */
-static inline struct pending *sum_of(struct classify *c, uint32_t resource, uint32_t series, bool combined)
+/* The profile's sum for the series, new and as `none` where it has none; there is room for it. Without a
+ * branch: one in three is new, as good as by chance. */
+static inline struct pending *sum_of(struct pending *all, uint32_t *n, struct place *place, uint32_t stamp,
+                                     const struct pending *none)
 {
-    struct classify_request *r = &c->request;
-    struct place *place = &c->places.p[series];
-    struct pending *all = unlikely(combined) ? r->combined.p : r->pending.p;
-    uint32_t *n = unlikely(combined) ? &r->combined.n : &r->pending.n;
-    bool known = place->stamp == c->place_stamp;
-    uint32_t at = known ? place->pending : *n;
-    all[*n] = (struct pending){resource, series, r->profile, false, 0, 0};
-    *n += !known;
-    *place = (struct place){c->place_stamp, at};
+    uint32_t is_new = place->stamp != stamp, at = place->pending;
+    at ^= (at ^ *n) & -is_new; /* else the compiler makes a branch of it */
+    all[*n] = *none;
+    *n += is_new;
+    *place = (struct place){stamp, at};
     return &all[at];
 }
 
@@ -102,22 +99,33 @@ static int add_entries(struct classify *c, const struct slot *slot, const struct
     struct classify_request *r = &c->request;
     uint32_t resource = r->view->scope.resource[r->view->profile.scope[r->profile]];
     uint32_t most = 1 + min_of(n, c->places.n); /* that become new, and one past the end */
+    struct pending none = {resource, 0, r->profile, false, 0, 0};
     struct weights weights;
     if (vec_reserve(&r->pending, (uint64_t)r->pending.n + most) < 0 ||
         vec_reserve(&r->combined, (uint64_t)r->combined.n + most) < 0)
         return -ENOMEM;
     weigh(slot, time, &weights);
+    /* in registers: what is written to a sum might else be one of these */
+    struct pending *all = r->pending.p;
+    struct place *places = c->places.p;
+    const struct source_facts *sources = c->sources;
+    uint32_t n_all = r->pending.n, stamp = c->place_stamp;
     for (uint32_t i = 0; i < n; i++) {
-        const struct source_facts *s = &c->sources[entries[i].source];
+        const struct source_facts *s = &sources[entries[i].source];
         if (unlikely(weights.none >> s->weight & 1))
             continue;
-        struct pending *sum = sum_of(c, resource, entries[i].series, s->combined);
+        struct place *place = &places[entries[i].series];
+        none.series = entries[i].series;
+        struct pending *sum = unlikely(s->combined)
+                                  ? sum_of(r->combined.p, &r->combined.n, place, stamp, &none)
+                                  : sum_of(all, &n_all, place, stamp, &none);
         sum->value = add_clamped(sum->value, weights.of[s->weight]);
         if (unlikely(s->counted)) {
             sum->counted = true;
             sum->samples = add_clamped(sum->samples, samples_of(slot, time));
         }
     }
+    r->pending.n = n_all;
     return 0;
 }
 
