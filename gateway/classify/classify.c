@@ -233,9 +233,10 @@ static inline bool still_holds(const struct classify *c, const struct stack_memo
 static struct slot *new_slot(struct classify *c, const struct stack_outcome *found, bool of_frames)
 {
     struct slot slot = {.outcome = found->outcome};
-    const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, found->outcome);
-    slot.weighs =
-        o->n_entries ? sums_weighs(c, rules_matcher_entry(c->matcher, o->entries), o->n_entries) : 0;
+    struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, found->outcome);
+    if (unlikely(o->facts == 0 && o->n_entries > 0))
+        o->facts = CLASSIFY_KNOWN | sums_weighs(c, rules_matcher_entry(c->matcher, o->entries), o->n_entries);
+    slot.weighs = (uint8_t)o->facts;
     if (of_frames) {
         slot.frames_at = found->frames_at;
         slot.n_frames = found->n_frames;

@@ -60,6 +60,7 @@ struct slot {
 
 #define CLASSIFY_TIMES 1u /* a source of time: it cannot weigh samples without */
 #define CLASSIFY_SUMS  2u /* of values added up: it cannot weigh negative ones */
+#define CLASSIFY_KNOWN 4u /* an outcome's facts: these were asked for */
 
 /* What sums want to know of a source. */
 #define CLASSIFY_VALUES (RULE_VALUE_ONE + 1u)

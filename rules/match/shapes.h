@@ -78,8 +78,8 @@ struct rules_outcome {
     uint32_t entries, n_entries; /* rules_matcher_entry(entries + i) */
     enum rules_level level;      /* as of what is found */
     uint32_t lists,
-        n_lists;         /* sources that count frames one by one: if any, ask rules_matcher_frames() too */
-    uint32_t mark, slot; /* for the caller: 0 at first */
+        n_lists; /* sources that count frames one by one: if any, ask rules_matcher_frames() too */
+    uint32_t mark, slot, facts; /* for the caller: 0 at first */
 };
 
 /* What a sample adds to: all entries of the first n outcomes, of which none has a source that another has.

@@ -74,7 +74,9 @@ uint32_t match_strings_add_hashed(struct match_strings *s, struct bytes text, ui
 static inline uint32_t match_strings_hashed(struct match_strings *s, struct bytes text, uint64_t hash)
 {
     if (likely(s->slots.n > 0)) {
-        const struct string_slot *slot = &s->slots.p[(uint32_t)hash & (s->slots.n - 1)];
+        uint32_t mask = s->slots.n - 1, i = (uint32_t)hash & mask;
+        i = (i + (s->slots.p[i].hash != hash)) & mask; /* one in five is in the next, as good as by chance */
+        const struct string_slot *slot = &s->slots.p[i];
         if (likely(slot->hash == hash && slot->length == (uint32_t)text.n && slot->id != 0))
             return slot->id - 1;
     }
