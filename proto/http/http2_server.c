@@ -19,6 +19,8 @@ static void close_stream(struct http2_server *c, struct stream *s)
     if (s->told)
         s->x.handler->on_close(s->x.context, &s->x);
     streams_remove(&c->streams, s);
+    if (c->heading == s)
+        c->heading = NULL;
     if (c->streams.n == 0)
         c->idle_since = c->session->now;
 }
@@ -57,9 +59,11 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (frame->hd.type != NGHTTP2_HEADERS)
         return 0;
     c->head_since = c->session->now;
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+        c->heading = http2_stream_of(&c->core, frame->hd.stream_id);
         return 0;
-    struct stream *s = streams_add(&c->streams, frame->hd.stream_id, c->session->now);
+    }
+    struct stream *s = c->heading = streams_add(&c->streams, frame->hd.stream_id, c->session->now);
     if (!s)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     c->last_id = frame->hd.stream_id;
@@ -71,9 +75,10 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      const uint8_t *value, size_t value_n, uint8_t flags, void *user_data)
 {
     (void)session;
+    (void)frame;
     (void)flags;
     struct http2_server *c = user_data;
-    struct stream *s = http2_stream_of(&c->core, frame->hd.stream_id);
+    struct stream *s = c->heading; /* to be looked up for each field would cost more than to keep it */
     if (!s)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     uint64_t size = s->headers.size + name_n + value_n + HEADER_OVERHEAD,
@@ -145,7 +150,8 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
         c->head_since = UINT64_MAX;
-        s = http2_stream_of(&c->core, frame->hd.stream_id);
+        s = c->heading;
+        c->heading = NULL;
         if (s && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
             on_request(c, s);
         break;
@@ -312,12 +318,16 @@ static void feed_eof(void *conn)
         http2_reset(c, c->streams.receiving.first, NGHTTP2_CANCEL);
 }
 
-/* To those whose peer has taken all there was of a reply in pieces. */
-static void tell_room(const struct stream_list *streams)
+/* To those whose peer has taken all there was of a reply in pieces. Whether there are any. */
+static bool tell_room(const struct stream_list *streams)
 {
+    bool told = false;
     for (struct stream *s = streams->first; s; s = s->next)
-        if (s->begun && !s->replied && s->base.body.n == 0 && s->x.handler->on_room)
+        if (s->begun && !s->replied && s->base.body.n == 0 && s->x.handler->on_room) {
             s->x.handler->on_room(s->x.context, &s->x);
+            told = true;
+        }
+    return told;
 }
 
 static int drain(void *conn, struct buffer *out, size_t max)
@@ -325,9 +335,9 @@ static int drain(void *conn, struct buffer *out, size_t max)
     struct http2_server *c = conn;
     const size_t until = out->n + max;
     int r = http2_core_drain(&c->core, out, max);
-    tell_room(&c->streams.receiving);
-    tell_room(&c->streams.complete);
-    return r < 0 || out->n >= until ? r : http2_core_drain(&c->core, out, until - out->n);
+    bool told = tell_room(&c->streams.receiving);
+    told |= tell_room(&c->streams.complete);
+    return r < 0 || !told || out->n >= until ? r : http2_core_drain(&c->core, out, until - out->n);
 }
 
 static bool wants_input(const void *conn)

@@ -24,6 +24,7 @@ struct http2_server {
     struct http_session *session;
     struct streams streams;
     struct http2_guard guard;
+    struct stream *heading;          /* whose header block is at hand; NULL: nobody's */
     uint64_t idle_since, head_since; /* head_since: of the header block that is incomplete, or UINT64_MAX */
     int32_t last_id;                 /* the highest stream a request came on */
     uint64_t notice_until;           /* of the shutdown's first phase; 0: not in it */
