@@ -10,11 +10,11 @@
 /* Attribute keys that fields of a frame come from (LANGUAGE §1; OpenTelemetry semantic
  * conventions). */
 enum frame_key { KEY_NONE, KEY_TYPE, KEY_BUILD_ID_GNU, KEY_BUILD_ID_GO, KEY_BUILD_ID_HTLHASH, KEY_N };
-static const char *const frame_keys[KEY_N] = {
-    [KEY_TYPE] = "profile.frame.type",
-    [KEY_BUILD_ID_GNU] = "process.executable.build_id.gnu",
-    [KEY_BUILD_ID_GO] = "process.executable.build_id.go",
-    [KEY_BUILD_ID_HTLHASH] = "process.executable.build_id.htlhash",
+static const struct bytes frame_keys[KEY_N] = {
+    [KEY_TYPE] = BYTES_LIT("profile.frame.type"),
+    [KEY_BUILD_ID_GNU] = BYTES_LIT("process.executable.build_id.gnu"),
+    [KEY_BUILD_ID_GO] = BYTES_LIT("process.executable.build_id.go"),
+    [KEY_BUILD_ID_HTLHASH] = BYTES_LIT("process.executable.build_id.htlhash"),
 };
 
 static __attribute__((noinline)) uint32_t new_string(struct classify *c, uint32_t string)
@@ -63,7 +63,7 @@ static uint32_t attribute_text(struct classify *c, uint32_t attribute)
 static uint8_t frame_key_of(struct bytes key)
 {
     for (int k = KEY_TYPE; k < KEY_N; k++)
-        if (bytes_is(key, frame_keys[k]))
+        if (bytes_eq(key, frame_keys[k]))
             return (uint8_t)k;
     return KEY_NONE;
 }

@@ -41,15 +41,16 @@ static struct name clean(struct bytes b)
     return ret;
 }
 
-static uint32_t find(const struct name *name, uint32_t from, uint32_t to)
+static uint32_t find(struct bytes name, uint32_t from, uint32_t to)
 {
-    while (from < to && (names[from].n != name->n || memcmp(names[from].text, name->text, name->n) != 0))
+    while (from < to && !bytes_eq(name, bytes_of(names[from].text, names[from].n)))
         from++;
     return from;
 }
 
-static uint32_t find_or_add(const struct name *name)
+static uint32_t find_or_add(const struct name *cleaned)
 {
+    const struct bytes name = bytes_of(cleaned->text, cleaned->n);
     const uint32_t known = __atomic_load_n(&n_names, __ATOMIC_ACQUIRE);
     uint32_t i = find(name, 0, known);
     if (likely(i < known) || known == STATS_PRODUCERS)
@@ -58,7 +59,7 @@ static uint32_t find_or_add(const struct name *name)
     const uint32_t n = n_names;
     i = find(name, known, n);
     if (i == n && n < STATS_PRODUCERS) {
-        names[n] = *name;
+        names[n] = *cleaned;
         __atomic_store_n(&n_names, n + 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&adding);
@@ -84,6 +85,9 @@ struct bytes producers_of(const struct profiles *view)
 
 uint32_t producers_number(struct bytes name)
 {
+    const uint32_t known = __atomic_load_n(&n_names, __ATOMIC_ACQUIRE), i = find(name, 0, known);
+    if (likely(i < known)) /* cleaning would change nothing */
+        return i;
     const struct name cleaned = clean(name);
     return find_or_add(&cleaned);
 }
@@ -107,7 +111,8 @@ static uint64_t sum(uint32_t producer, uint32_t layout)
 uint64_t producers_read(enum stats_id layout, struct bytes name)
 {
     const struct name cleaned = clean(name);
-    const uint32_t n = __atomic_load_n(&n_names, __ATOMIC_ACQUIRE), i = find(&cleaned, 0, n);
+    const uint32_t n = __atomic_load_n(&n_names, __ATOMIC_ACQUIRE),
+                   i = find(bytes_of(cleaned.text, cleaned.n), 0, n);
     return i < n ? sum(i, layout - STATS_LAYOUT_1_5) : 0;
 }
 

@@ -10,15 +10,13 @@
 
 static int64_t time_unit(struct bytes unit)
 {
-    static const struct {
-        const char *name;
-        int64_t ns;
-    } units[] = {{"nanoseconds", 1},        {"ns", 1},       {"microseconds", 1000},  {"us", 1000},
-                 {"milliseconds", 1000000}, {"ms", 1000000}, {"seconds", 1000000000}, {"s", 1000000000}};
-    for (size_t i = 0; i < ARRAY_LEN(units); i++)
-        if (bytes_is(unit, units[i].name))
-            return units[i].ns;
-    return 0;
+    if (bytes_is(unit, "nanoseconds") || bytes_is(unit, "ns"))
+        return 1;
+    if (bytes_is(unit, "microseconds") || bytes_is(unit, "us"))
+        return 1000;
+    if (bytes_is(unit, "milliseconds") || bytes_is(unit, "ms"))
+        return 1000000;
+    return bytes_is(unit, "seconds") || bytes_is(unit, "s") ? 1000000000 : 0;
 }
 
 struct rules_time rules_time_of(const struct rules_profile *p)
