@@ -23,12 +23,14 @@ class Receiver(Sink):
     r.places has, by name and profile.frame.type, each (source file, line) that was told of such frames.
     r.resources has the attributes of each process, by pid.
     r.labels counts a process's hits by what its goroutines' labels are: pairs, sorted.
+    r.times has, if they are asked for, when each hit was (Unix time, ns), and its stack.
     Stack.first: the hit was less than `first` seconds after the first one of its process.
     """
 
-    def __init__(self, first=0.0):
+    def __init__(self, first=0.0, times=False):
         super().__init__()
         self.first_ns = int(first * 1e9)
+        self.times = [] if times else None
         self.begun = {}
         self.stacks = collections.Counter()
         self.places = collections.defaultdict(set)
@@ -90,7 +92,10 @@ class Receiver(Sink):
                         key = Stack(pid, own.get("thread.name"), names, files, kinds, own.get("profsend.stack.incomplete"), False)
                         for when in sample.timestamps_unix_nano:
                             late = when - self.begun.setdefault(pid, begun[pid]) >= self.first_ns
-                            self.stacks[key if late else key._replace(first=True)] += 1
+                            seen = key if late else key._replace(first=True)
+                            self.stacks[seen] += 1
+                            if self.times is not None:
+                                self.times.append((when, seen))
 
 
 def nearly_all(share, hits):

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that are made of text, run for 20 ms and thrown away, each with a name of its own; says when each has begun.
+const fs = require('fs');
+for (let number = 1;; number++) {
+    const name = `passing_${String(number).padStart(7, '0')}`;
+    const passing = new Function('now', `return function ${name}(until) {
+        let x = ${number};
+        while (now() < until)
+            for (let i = 0; i < 20000; i++)
+                x = (x * 31 + i) % 1000003;
+        return x;
+    }`)(() => performance.now());
+    fs.writeSync(1, `${number} ${Math.round((performance.timeOrigin + performance.now()) * 1e6)}\n`);
+    passing(performance.now() + 20);
+    if (number % 50 === 0)
+        global.gc();
+}
