@@ -25,6 +25,15 @@ struct known_mapping {
     uint32_t index; /* 0: none yet */
 };
 
+/* A frame that is in the request already, by a hash of what it is: most frames of a window are in several
+ * stacks. */
+#define KNOWN_FRAMES 2048u
+struct known_frame {
+    struct frame frame;
+    uint32_t process; /* from 1, of generated code; UINT32_MAX: it is the same in each; 0: nothing is here */
+    uint32_t location;
+};
+
 struct writer {
     struct build *b;
     const struct naming *naming;
@@ -34,6 +43,7 @@ struct writer {
     struct rng rng;
     struct known_stack *stack;     /* by stack number of the window */
     struct known_mapping *mapping; /* by file of the window */
+    struct known_frame *frame;     /* KNOWN_FRAMES */
     uint64_t *times;
     int64_t *values;
     uint64_t hits; /* in the request being built; as are: */

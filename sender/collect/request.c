@@ -270,6 +270,7 @@ static int emit_one(struct writer *w, request_emit_fn emit, void *user)
     w->n_profiles = 0;
     memset(w->stack, 0, w->window->stacks.n * sizeof *w->stack);
     memset(w->mapping, 0, w->window->file.n * sizeof *w->mapping);
+    memset(w->frame, 0, KNOWN_FRAMES * sizeof *w->frame);
     w->hits = 0;
     return r;
 }
@@ -302,10 +303,11 @@ int request_build(struct build *b, const struct naming *naming, const struct win
     autofree const struct window_sample **order = malloc(n * sizeof *order);
     autofree struct known_stack *stacks = calloc(window->stacks.n, sizeof *stacks);
     autofree struct known_mapping *mappings = calloc(window->file.n + 1u, sizeof *mappings);
+    autofree struct known_frame *frames = calloc(KNOWN_FRAMES, sizeof *frames);
     autofree uint64_t *times = malloc(window->time.n * sizeof *times);
     autofree int64_t *values = malloc(window->time.n * sizeof *values);
     cleanup(free_resource) struct resource *resource = calloc(1, sizeof *resource);
-    if (!order || !stacks || !mappings || !times || !values || !resource)
+    if (!order || !stacks || !mappings || !frames || !times || !values || !resource)
         return -ENOMEM;
     struct writer w = {.b = b,
                        .naming = naming,
@@ -313,6 +315,7 @@ int request_build(struct build *b, const struct naming *naming, const struct win
                        .facts = facts,
                        .stack = stacks,
                        .mapping = mappings,
+                       .frame = frames,
                        .times = times,
                        .values = values,
                        .resource = resource};

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/collect/parts.h"
 #include "sender/symbolize/cache/places.h"
@@ -88,6 +89,17 @@ static uint32_t location(struct writer *w, uint32_t process, const struct frame 
     return build_location(w->b, &l);
 }
 
+static uint32_t known_location(struct writer *w, uint32_t process, const struct frame *frame)
+{
+    uint32_t of = frame->kind == FRAME_OTHER ? process + 1 : UINT32_MAX;
+    uint64_t hash = hash_mix(frame->address, (uint64_t)of << 32 | frame->file);
+    struct known_frame *known = &w->frame[hash % KNOWN_FRAMES];
+    if (known->process != of || known->frame.kind != frame->kind || known->frame.file != frame->file ||
+        known->frame.address != frame->address)
+        *known = (struct known_frame){*frame, of, location(w, process, frame)};
+    return known->location;
+}
+
 /* A tracepoint that several programs listen to calls them by a function of its own, which is on top of the
  * kernel's stack then and no part of the story. */
 static bool is_tracing(const struct writer *w, uint32_t process, const struct frame *frame)
@@ -113,7 +125,7 @@ uint32_t request_stack(struct writer *w, const struct window_sample *s)
         n--;
     }
     for (uint32_t i = 0; i < n; i++)
-        locations[i] = location(w, s->process, &frame[i]);
+        locations[i] = known_location(w, s->process, &frame[i]);
     *known = (struct known_stack){.process = s->process + 1, .index = build_stack(w->b, locations, n)};
     return known->index;
 }
