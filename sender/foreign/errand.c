@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,6 +27,7 @@ struct kept {
 
 struct runner {
     pthread_cond_t wake;
+    pid_t tid; /* 0: it has not begun */
     struct errand *errand;
     struct runner *next; /* of those that are idle */
 };
@@ -78,6 +80,7 @@ static void *run(void *argument)
     if (first_thing)
         first_thing();
     pthread_mutex_lock(&lock);
+    r->tid = gettid();
     for (;;) {
         while (!r->errand)
             pthread_cond_wait(&r->wake, &lock);
@@ -129,15 +132,31 @@ static struct runner *take_runner(void)
     return r;
 }
 
-/* Under the lock. */
-static void wait_for(const struct errand *e)
+/* Whether it waits for nobody but a processor. */
+static bool is_running(const struct runner *r)
 {
-    const uint64_t ns = clock_monotonic() + ERRAND_WAIT_NS;
-    const struct timespec until = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
-                                   .tv_nsec = (long)(ns % NSEC_PER_SEC)};
-    while (!e->is_back) /* not by the wall clock, which may be set back meanwhile */
-        if (pthread_cond_clockwait(&back, &lock, CLOCK_MONOTONIC, &until) != 0)
-            break;
+    char path[64], text[128];
+    if (r->tid == 0)
+        return true;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)r->tid);
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    text[max_of(n, (ssize_t)0)] = '\0';
+    const char *name_end = strrchr(text, ')'); /* proc_pid_stat(5): PID (NAME) STATE */
+    return name_end && name_end[1] == ' ' && name_end[2] == 'R';
+}
+
+/* Under the lock. */
+static void wait_for(const struct errand *e, const struct runner *r)
+{
+    for (uint32_t i = 0; i < ERRAND_TURNS && !e->is_back && (i == 0 || is_running(r)); i++) {
+        const uint64_t ns = clock_monotonic() + ERRAND_WAIT_NS;
+        const struct timespec until = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+                                       .tv_nsec = (long)(ns % NSEC_PER_SEC)};
+        while (!e->is_back) /* not by the wall clock, which may be set back meanwhile */
+            if (pthread_cond_clockwait(&back, &lock, CLOCK_MONOTONIC, &until) != 0)
+                break;
+    }
 }
 
 int errand_run(struct errand *e, uint32_t user)
@@ -154,7 +173,7 @@ int errand_run(struct errand *e, uint32_t user)
     }
     r->errand = e;
     pthread_cond_signal(&r->wake);
-    wait_for(e);
+    wait_for(e, r);
     bool is_back = e->is_back;
     if (!is_back) {
         e->is_left = true;

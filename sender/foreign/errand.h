@@ -16,8 +16,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* How long it may take, which on an overloaded machine is what a thread waits for its turn. */
+/* How long it may wait for somebody. */
 #define ERRAND_WAIT_NS 200000000u
+/* So many times as long it may take if it is running, or would: on an overloaded machine a thread waits for a
+ * processor, and that is nobody's doing. */
+#define ERRAND_TURNS 10u
 /* For so long after one was left nobody goes for that user, and not before it is back. */
 #define ERRAND_REST_NS 30000000000u
 /* So many users are known to keep whom one sends; while they are, nobody goes for others than root. So all

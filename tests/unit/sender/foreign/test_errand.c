@@ -69,6 +69,27 @@ UNIT(who_keeps_one_waiting_does_so_once)
     }
 }
 
+static void compute(struct errand *e)
+{
+    uint64_t begun = clock_monotonic();
+    (void)e;
+    while (clock_monotonic() - begun < 2 * ERRAND_WAIT_NS)
+        ;
+}
+
+static void forget(struct errand *e)
+{
+    free(e);
+}
+
+UNIT(who_waits_for_nobody_but_a_processor_is_waited_for)
+{
+    struct errand *e = unit_made((struct errand *)calloc(1, sizeof *e));
+    *e = (struct errand){.go = compute, .forget = forget};
+    ck_assert_int_eq(errand_run(e, 9), 0);
+    free(e);
+}
+
 UNIT(many_users_keep_one_waiting_so_often_and_root_not_at_all)
 {
     char byte;
