@@ -40,7 +40,8 @@ struct control_triggers {
     uint64_t now_ns; /* of the second being looked at, or the last one */
 };
 
-/* {"service.name":"checkout"}: what a group of resources says, null where a value is absent (p is NULL). */
+/* {"service.name":"checkout"}: what a group of resources says, null where a value is absent (p is NULL). Keys
+ * are cut at 255 bytes, values at 1 MiB. */
 void put_members(struct json *j, const struct bytes *keys, const struct bytes *values, uint32_t n);
 
 #endif

@@ -102,6 +102,8 @@ int control_triggers_prometheus(const struct control_triggers *c, struct buffer 
 
 /* Keys come from rules and from a query's parameters: no attribute that exists has a longer name. */
 #define KEY_MAX 255u
+/* A page is for reading. */
+#define VALUE_MAX ((size_t)1 << 20)
 
 void put_members(struct json *j, const struct bytes *keys, const struct bytes *values, uint32_t n)
 {
@@ -109,7 +111,7 @@ void put_members(struct json *j, const struct bytes *keys, const struct bytes *v
     for (uint32_t i = 0; i < n; i++) {
         json_string_key(j, bytes_of(keys[i].p, min_of(keys[i].n, (size_t)KEY_MAX)));
         if (values[i].p)
-            json_string(j, values[i]);
+            json_string(j, bytes_of(values[i].p, min_of(values[i].n, VALUE_MAX)));
         else
             json_null(j);
     }
