@@ -74,19 +74,26 @@ int opener_named(const char *path, const struct unwind_key *key)
     return check(foreign_open("/", path, 0), key);
 }
 
+int opener_maps(uint32_t pid, uint32_t user, struct maps *ret)
+{
+    char path[64];
+    struct maps_wish wish = {.bytes = MAPS_BYTES_MAX};
+    snprintf(path, sizeof path, "/proc/%u/maps", pid);
+    return maps_get(ret, path, &wish, user);
+}
+
 int opener_mapped(const struct opener *o, uint32_t pid, uint64_t start, uint64_t end)
 {
     char path[64];
+    uint32_t user = opener_user(pid);
     snprintf(path, sizeof path, "/proc/%u/map_files/%lx-%lx", pid, (unsigned long)start, (unsigned long)end);
-    int fd = foreign_open_link(path, opener_user(pid));
+    int fd = foreign_open_link(path, user);
     if (fd >= 0 || foreign_is_silent(fd))
         return fd;
     /* Without CAP_CHECKPOINT_RESTORE: by its name. */
     struct maps maps = {0};
-    struct process process = {.pid = pid, .user = opener_user(pid)};
-    struct maps_wish wish = {.bytes = MAPS_BYTES_MAX};
-    snprintf(path, sizeof path, "/proc/%u/maps", pid);
-    if (maps_get(&maps, path, &wish, process.user) == 0) {
+    struct process process = {.pid = pid, .user = user};
+    if (opener_maps(pid, user, &maps) == 0) {
         const struct region *region = maps_find(&maps, start);
         if (region)
             fd = procs_open_region(o->procs, &process, region);
@@ -150,10 +157,7 @@ int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_fi
 {
     struct maps maps = {0};
     struct sample_file one;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/maps", pid);
-    struct maps_wish wish = {.bytes = MAPS_BYTES_MAX};
-    int r = maps_get(&maps, path, &wish, opener_user(pid));
+    int r = opener_maps(pid, opener_user(pid), &maps);
     for (uint32_t i = 0, at = 0; r == 0 && i < maps.regions.n; i++) { /* both ascend */
         const struct region *region = &maps.regions.p[i];
         while (at < n && before[at].start < region->start)

@@ -55,6 +55,9 @@ bool opener_is_described(const struct region *region, const struct sample_file *
  */
 uint32_t opener_user(uint32_t pid);
 
+/* All mappings of a process, which is `user`'s (maps_get). */
+int opener_maps(uint32_t pid, uint32_t user, struct maps *ret);
+
 /* The name of a descriptor's file, in `path` of PATH_MAX. */
 struct bytes opener_name(int fd, char *path);
 

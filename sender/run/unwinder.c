@@ -114,15 +114,15 @@ static int prepare_by(struct unwinder *u, const struct met *met, struct runtime_
 
 /* Asks the runtime for its place in a process whose mappings were read: by the file that its code was met in;
  * or, as code that it generates (PHP's is in /dev/zero) knows nothing of it, by the first that has it. */
-static void prepare(struct unwinder *u, const struct met *met, struct maps *maps, struct allowance *user)
+static void prepare(struct unwinder *u, const struct met *met, struct maps *maps, uint32_t user,
+                    struct allowance *allowance)
 {
     char path[64];
-    struct source memory = {
-        .size = INT64_MAX, .allowance = user, .owner = opener_user(met->pid), .is_process = true};
     const struct region *region = maps_find(maps, met->at);
     snprintf(path, sizeof path, "/proc/%u/mem", met->pid);
-    autoclose int memory_fd = errand_open(path, 0, memory.owner);
-    memory.fd = memory_fd;
+    autoclose int memory_fd = errand_open(path, 0, user);
+    struct source memory = {
+        .fd = memory_fd, .size = INT64_MAX, .allowance = allowance, .owner = user, .is_process = true};
     if (memory_fd < 0 || !region || !runtime_of(met->runtime)->prepare)
         return;
     struct runtime_process process = {.pid = met->pid, .start = met->start, .memory = &memory, .maps = maps};
@@ -141,13 +141,11 @@ static void prepare(struct unwinder *u, const struct met *met, struct maps *maps
 /* Finds a runtime's place in a process. What cannot be said now is asked again. */
 static void find_place(struct unwinder *u, const struct met *met)
 {
-    char path[64];
     struct maps maps = {0};
-    struct allowance *user = ledger_of(&u->loader.ledger, opener_user(met->pid), clock_monotonic());
-    snprintf(path, sizeof path, "/proc/%u/maps", met->pid);
-    struct maps_wish wish = {.bytes = MAPS_BYTES_MAX};
-    if (allowance_take(user, MAPS_BYTES_FREE) && maps_get(&maps, path, &wish, opener_user(met->pid)) == 0)
-        prepare(u, met, &maps, user);
+    uint32_t user = opener_user(met->pid);
+    struct allowance *allowance = ledger_of(&u->loader.ledger, user, clock_monotonic());
+    if (allowance_take(allowance, MAPS_BYTES_FREE) && opener_maps(met->pid, user, &maps) == 0)
+        prepare(u, met, &maps, user, allowance);
     maps_release(&maps);
 }
 
