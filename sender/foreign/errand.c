@@ -244,7 +244,7 @@ static struct reading *reading_new(const char *path, size_t n)
 }
 
 /* Sends it, and takes what it brings. */
-static ssize_t send(struct reading *r, void *to, uint32_t user)
+static ssize_t bring(struct reading *r, void *to, uint32_t user)
 {
     int failed = errand_run(&r->errand, user);
     if (failed < 0)
@@ -267,13 +267,13 @@ int errand_open(const char *path, int flags, uint32_t user)
         return -ENOMEM;
     r->is_to_open = true;
     r->flags = flags;
-    return (int)send(r, NULL, user);
+    return (int)bring(r, NULL, user);
 }
 
 ssize_t errand_read_path(const char *path, void *to, size_t n, uint32_t user)
 {
     struct reading *r = reading_new(path, n);
-    return r ? send(r, to, user) : -ENOMEM;
+    return r ? bring(r, to, user) : -ENOMEM;
 }
 
 ssize_t errand_pread(int fd, void *to, size_t n, off_t at, uint32_t user)
@@ -287,5 +287,5 @@ ssize_t errand_pread(int fd, void *to, size_t n, off_t at, uint32_t user)
         forget_reading(&r->errand);
         return -errno;
     }
-    return send(r, to, user);
+    return bring(r, to, user);
 }
