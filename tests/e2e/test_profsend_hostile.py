@@ -1,4 +1,5 @@
 """Programs that any local user may run against profsend: they cost others nothing, and say nothing in others' names."""
+import contextlib
 import math
 import os
 import pathlib
@@ -74,6 +75,25 @@ def everybodys():
         yield pathlib.Path(folder)
 
 
+@contextlib.contextmanager
+def shown(folder):
+    """A file system on folder/mount that shows folder/source: its server, who goes on at the end if it was stopped."""
+    if not pathlib.Path("/usr/lib/python3/dist-packages/fusepy.py").exists() or not os.access("/dev/fuse", os.W_OK):
+        pytest.skip("no FUSE here (apt-get install fuse3 python3-fusepy)")
+    for name in ("source", "mount"):
+        (folder / name).mkdir()
+    server = Process(["/usr/bin/python3", "-c", SHOWS, folder / "source", folder / "mount"])
+    with running(server):
+        try:
+            wait_for(lambda: os.path.ismount(folder / "mount") or not server.alive(), "a mount")
+            if not server.alive():
+                pytest.skip(f"nothing can be mounted here: {server.log()[-200:]}")
+            yield server
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+            subprocess.run(["umount", "-l", folder / "mount"], capture_output=True)
+
+
 def profsend(receiver, *arguments):
     return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "1s",
                     "--frequency", "97", *arguments])
@@ -126,32 +146,20 @@ def test_a_copied_build_id_lends_no_names(everybodys):
 
 def test_a_file_system_that_does_not_answer_keeps_nobody_waiting(truth, everybodys):
     """The program runs, and then its server stops: what asks there waits for ever."""
-    if not pathlib.Path("/usr/lib/python3/dist-packages/fusepy.py").exists() or not os.access("/dev/fuse", os.W_OK):
-        pytest.skip("no FUSE here (apt-get install fuse3 python3-fusepy)")
-    (everybodys / "source").mkdir()
-    (everybodys / "mount").mkdir()
-    shutil.copy(truth, everybodys / "source/pg-silent")
-    (everybodys / "source/pg-silent").chmod(0o755)
-    server = Process(["/usr/bin/python3", "-c", SHOWS, everybodys / "source", everybodys / "mount"])
-    with Kinds() as receiver, running(server):
-        try:
-            wait_for(lambda: os.path.ismount(everybodys / "mount") or not server.alive(), "a mount")
-            if not server.alive():
-                pytest.skip(f"nothing can be mounted here: {server.log()[-200:]}")
-            silent = Process(as_nobody(everybodys / "mount/pg-silent", "spin", "600"))
-            sender = profsend(receiver)
-            with running(sender, silent):
-                wait_for(lambda: pathlib.Path(f"/proc/{silent.pid}/comm").read_text() == "pg-silent\n", "a program of the server's")
-                server.process.send_signal(signal.SIGSTOP)
-                at_work(sender)
-                wait_for(lambda: receiver.of(silent.pid, "samples/count"), "samples of who is on it")
-                others = Process([truth, "spin", "600"])
-                with running(others):
-                    wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(others.pid, "samples/count")), "others' names")
-                assert sender.stop() == 0, sender.log()
-        finally:
-            server.process.send_signal(signal.SIGCONT)
-            subprocess.run(["umount", "-l", everybodys / "mount"], capture_output=True)
+    with Kinds() as receiver, shown(everybodys) as server:
+        shutil.copy(truth, everybodys / "source/pg-silent")
+        (everybodys / "source/pg-silent").chmod(0o755)
+        silent = Process(as_nobody(everybodys / "mount/pg-silent", "spin", "600"))
+        sender = profsend(receiver)
+        with running(sender, silent):
+            wait_for(lambda: pathlib.Path(f"/proc/{silent.pid}/comm").read_text() == "pg-silent\n", "a program of the server's")
+            server.process.send_signal(signal.SIGSTOP)
+            at_work(sender)
+            wait_for(lambda: receiver.of(silent.pid, "samples/count"), "samples of who is on it")
+            others = Process([truth, "spin", "600"])
+            with running(others):
+                wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(others.pid, "samples/count")), "others' names")
+            assert sender.stop() == 0, sender.log()
 
 
 # When it is told to, a child of its own asks for a page of its memory that a file system keeps back, which holds the lock over its
@@ -190,41 +198,30 @@ int main(int argc, char **argv)
 
 @pytest.mark.parametrize("when", ["before profsend", "while it samples"])
 def test_a_process_that_cannot_be_looked_into_keeps_nobody_waiting(truth, everybodys, when):
-    if not pathlib.Path("/usr/lib/python3/dist-packages/fusepy.py").exists() or not os.access("/dev/fuse", os.W_OK):
-        pytest.skip("no FUSE here (apt-get install fuse3 python3-fusepy)")
-    for name in ("source", "mount"):
-        (everybodys / name).mkdir()
-    (everybodys / "source/page").write_bytes(bytes(4096))
-    (everybodys / "keeper.c").write_text(KEEPER)
-    subprocess.run(["gcc", "-O1", "keeper.c", "-o", "pg-keeper", "-lpthread"], check=True, cwd=everybodys)
-    server = Process(["/usr/bin/python3", "-c", SHOWS, everybodys / "source", everybodys / "mount"])
-    with Kinds() as receiver, running(server):
-        try:
-            wait_for(lambda: os.path.ismount(everybodys / "mount") or not server.alive(), "a mount")
-            if not server.alive():
-                pytest.skip(f"nothing can be mounted here: {server.log()[-200:]}")
-            keeper = Process(as_nobody(everybodys / "pg-keeper", everybodys / "mount/page"), start_new_session=True)
-            with running(keeper):
-                try:
-                    wait_for(lambda: "mapped" in keeper.log(), "a page of the server's")
-                    sender = None if when == "before profsend" else profsend(receiver)
-                    if sender:
-                        at_work(sender)
-                    server.process.send_signal(signal.SIGSTOP)
-                    keeper.process.send_signal(signal.SIGUSR1)
-                    wait_for(lambda: "held" in keeper.log(), "a lock that is held")
-                    sender = sender or profsend(receiver)
-                    with running(sender):
-                        at_work(sender)
-                        others = Process([truth, "spin", "600"])
-                        with running(others):
-                            wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(others.pid, "samples/count")), "others' names")
-                        assert sender.stop() == 0, sender.log()
-                finally:
-                    server.process.send_signal(signal.SIGCONT)  # until then nothing ends who waits
-                    os.killpg(keeper.pid, signal.SIGKILL)
-        finally:
-            subprocess.run(["umount", "-l", everybodys / "mount"], capture_output=True)
+    with Kinds() as receiver, shown(everybodys) as server:
+        (everybodys / "source/page").write_bytes(bytes(4096))
+        (everybodys / "keeper.c").write_text(KEEPER)
+        subprocess.run(["gcc", "-O1", "keeper.c", "-o", "pg-keeper", "-lpthread"], check=True, cwd=everybodys)
+        keeper = Process(as_nobody(everybodys / "pg-keeper", everybodys / "mount/page"), start_new_session=True)
+        with running(keeper):
+            try:
+                wait_for(lambda: "mapped" in keeper.log(), "a page of the server's")
+                sender = None if when == "before profsend" else profsend(receiver)
+                if sender:
+                    at_work(sender)
+                server.process.send_signal(signal.SIGSTOP)
+                keeper.process.send_signal(signal.SIGUSR1)
+                wait_for(lambda: "held" in keeper.log(), "a lock that is held")
+                sender = sender or profsend(receiver)
+                with running(sender):
+                    at_work(sender)
+                    others = Process([truth, "spin", "600"])
+                    with running(others):
+                        wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(others.pid, "samples/count")), "others' names")
+                    assert sender.stop() == 0, sender.log()
+            finally:
+                server.process.send_signal(signal.SIGCONT)  # until then nothing ends who waits
+                os.killpg(keeper.pid, signal.SIGKILL)
 
 
 def test_a_perf_map_of_another_user_names_nothing(everybodys):
