@@ -112,11 +112,6 @@ int64_t listen_tls_expiry(struct listen *l, uint32_t i)
     return certificates_expiry(&l->shared.certificates, i);
 }
 
-uint32_t listen_workers(const struct listen *l)
-{
-    return l->n_workers;
-}
-
 int listen_run_on_worker(struct listen *l, uint32_t index, void (*fn)(void *arg, void *worker), void *arg)
 {
     int r = index < l->n_workers ? worker_post(&l->workers[index], fn, arg) : -EINVAL;

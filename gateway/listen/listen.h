@@ -42,8 +42,6 @@ int64_t listen_tls_expiry(struct listen *l, uint32_t i);
 /* The port that address i is bound to; 0: a unix socket. Any thread, after listen_new. */
 uint16_t listen_port(const struct listen *l, uint32_t i);
 
-uint32_t listen_workers(const struct listen *l);
-
 /* Conditions of listen_run_on_worker. */
 enum {
     LISTEN_STOPPED = 1, /* the worker is gone or not started: fn will not run */

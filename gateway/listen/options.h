@@ -39,8 +39,6 @@ struct listen_options {
     struct http_server_limits http;
 };
 
-#define LISTEN_CONNECTIONS_MAX_DEFAULT 10000u
-
 /* Files that are open beside connections: loops and listeners of workers, what destinations are reached by,
  * what is read and written. Room for so many is taken at the start. */
 #define LISTEN_FILES_BESIDE 1024u

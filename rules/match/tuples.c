@@ -15,26 +15,12 @@ static uint64_t hash_of(const uint32_t *words, uint32_t n)
     return hash_bytes(bytes_of(words, n * sizeof *words), hash_seed());
 }
 
-static uint32_t look(const struct tuples *t, const uint32_t *words, uint32_t n, struct hash_at *at)
-{
-    for (uint32_t i; (i = hash_table_next(&t->table, at)) != HASH_NONE;)
-        if (tuples_length(t, i) == n && memcmp(tuples_get(t, i), words, n * sizeof *words) == 0)
-            return i;
-    return TUPLES_NONE;
-}
-
-uint32_t tuples_find(const struct tuples *t, const uint32_t *words, uint32_t n)
-{
-    struct hash_at at = hash_table_at(&t->table, hash_of(words, n));
-    return look(t, words, n, &at);
-}
-
 uint32_t tuples_add(struct tuples *t, const uint32_t *words, uint32_t n)
 {
     struct hash_at at = hash_table_at(&t->table, hash_of(words, n));
-    uint32_t id = look(t, words, n, &at);
-    if (id != TUPLES_NONE)
-        return id;
+    for (uint32_t i; (i = hash_table_next(&t->table, &at)) != HASH_NONE;)
+        if (tuples_length(t, i) == n && memcmp(tuples_get(t, i), words, n * sizeof *words) == 0)
+            return i;
     /* All the room first: what fails leaves nothing behind. A word more, so that an empty tuple is somewhere.
      */
     if (vec_extend(&t->at, 1) < 0 || vec_reserve(&t->at, (uint64_t)t->n + 2) < 0 ||

@@ -26,9 +26,6 @@ void tuples_init(struct tuples *t, struct budget *budget);
 /* The number of this tuple, added if new. TUPLES_NONE when memory or the budget is out. */
 uint32_t tuples_add(struct tuples *t, const uint32_t *words, uint32_t n);
 
-/* The number, or TUPLES_NONE if it was never added. */
-uint32_t tuples_find(const struct tuples *t, const uint32_t *words, uint32_t n);
-
 /* Valid until the next one is added. */
 static inline const uint32_t *tuples_get(const struct tuples *t, uint32_t i)
 {

@@ -77,11 +77,6 @@ struct pattern_set *pattern_set_free(struct pattern_set *s)
     return NULL;
 }
 
-uint32_t pattern_set_predicates(const struct pattern_set *s)
-{
-    return s->n_predicates;
-}
-
 uint32_t pattern_set_words(const struct pattern_set *s)
 {
     return (s->n_predicates + 63) / 64;

@@ -40,7 +40,6 @@ int pattern_set_new(struct pattern_set **ret, const struct pattern_build *b, siz
                     struct error *e);
 struct pattern_set *pattern_set_free(struct pattern_set *s);
 
-uint32_t pattern_set_predicates(const struct pattern_set *s);
 uint32_t pattern_set_words(const struct pattern_set *s); /* of a row, 64 predicates a word */
 uint32_t pattern_set_atoms(const struct pattern_set *s);
 

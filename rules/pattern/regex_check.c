@@ -222,19 +222,3 @@ int regex_check(struct bytes text, bool nocase, struct regex_fault *ret_fault)
     error_set(&ret_fault->error, -EINVAL, "%s", (const char *)words);
     return 1;
 }
-
-uint32_t regex_groups(struct bytes s)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < s.n;) {
-        if (s.p[i] == '\\') {
-            i += 2;
-        } else if (s.p[i] == '[') {
-            i = skip_class(s, i);
-        } else {
-            n += s.p[i] == '(' && (i + 1 >= s.n || s.p[i + 1] != '?');
-            i++;
-        }
-    }
-    return n;
-}

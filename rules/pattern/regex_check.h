@@ -22,7 +22,4 @@ struct regex_fault {
 /* 0: fine. 1: *ret_fault says what is wrong. -ENOMEM. `text` is the source between the slashes. */
 int regex_check(struct bytes text, bool nocase, struct regex_fault *ret_fault);
 
-/* How many capturing groups it opens (of a checked regex). */
-uint32_t regex_groups(struct bytes text);
-
 #endif

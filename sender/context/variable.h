@@ -30,12 +30,8 @@ struct variable {
     int64_t offset; /* DESCRIPTOR: to be added to what the argument leads to */
 };
 
-/* Symbols of one chain of a hash table: linkers make chains of one to four. */
-#define VARIABLE_CHAIN_MAX 1024u
 /* Relocations looked through: libraries with a hundred thousand are known. */
 #define VARIABLE_RELOCATIONS_MAX (1u << 20)
-/* Entries of a dynamic section; real ones have some thirty. */
-#define VARIABLE_DYNAMIC_MAX 1024u
 
 /* Condition: it is not there, or the file is none we read. */
 #define VARIABLE_NONE 1

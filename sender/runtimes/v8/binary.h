@@ -11,9 +11,8 @@
 #include "bpf/v8.h"
 #include "sender/symbolize/elf/source.h"
 
-/* Versions of V8 that are known: 10.2 to 14.6 are Node 18 to 26. */
-#define V8_MAJOR_FIRST 10u
-#define V8_MAJOR_LAST  14u
+/* The last version of V8 that is known: 10.2 to 14.6 are Node 18 to 26. */
+#define V8_MAJOR_LAST 14u
 
 /* Whether a file has V8 in it. */
 bool v8_binary_is(const struct source *file);

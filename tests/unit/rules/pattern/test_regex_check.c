@@ -74,9 +74,3 @@ UNIT(length_and_depth_are_bounded)
     ck_assert_int_eq(regex_check(bytes_of(text, 66), false, &fault), 1);
     ck_assert_ptr_nonnull(strstr(fault.what, "32 groups"));
 }
-
-UNIT(groups_are_counted)
-{
-    ck_assert_uint_eq(regex_groups(BYTES_LIT("(a)(?:b)\\([(]((c))")), 3);
-    ck_assert_uint_eq(regex_groups(BYTES_LIT("abc")), 0);
-}
