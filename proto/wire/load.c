@@ -45,48 +45,6 @@ static const uint8_t *packed_any(const uint8_t *p, const uint8_t *end, uint32_t 
 
 #if defined(__x86_64__)
 
-/* Bit i says that byte i of the 64 at p is not the last of its varint. Bytes beyond `left` count as zeros.
- * The caller reads at most WIRE_LOAD_PADDING bytes behind a position inside the body. */
-static inline __attribute__((always_inline)) uint64_t continuation_mask(const uint8_t *p, size_t left)
-{
-    uint64_t mask = 0;
-    for (size_t i = 0; i < 64 && i < left; i += 16)
-        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_loadu_si128((const __m128i *)(p + i))) << i;
-    return left >= 64 ? mask : mask & (((uint64_t)1 << left) - 1);
-}
-
-/* SSE2, which every x86-64 has: finds the last byte of each value in the mask, so that no value waits for the
- * length of the one before it. */
-static const uint8_t *packed_sse2(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n)
-{
-    uint32_t k = *n;
-    while (p < end) {
-        size_t left = (size_t)(end - p);
-        uint64_t more = continuation_mask(p, left);
-        if (unlikely(more & (more >> 1))) { /* three bytes or longer */
-            *n = k;
-            return packed_any(p, end, out, n);
-        }
-        uint32_t window = left >= 64 ? 64 : (uint32_t)left;
-        uint64_t last = ~more & (left >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << left) - 1);
-        if (unlikely(last == 0))
-            return WIRE_BAD;
-        uint32_t used = 64 - (uint32_t)__builtin_clzll(last);
-        if (unlikely(left < 64 && used != window))
-            return WIRE_BAD;
-        while (last != 0) {
-            uint32_t at = (uint32_t)__builtin_ctzll(last);
-            uint32_t two = -(uint32_t)((more << 1 >> at) & 1); /* all ones if the byte before belongs to it */
-            uint32_t high = p[at], low = *(p + at - 1);
-            out[k++] = ((high << 7 | (low & 0x7f)) & two) | (high & ~two);
-            last &= last - 1;
-        }
-        p += used;
-    }
-    *n = k;
-    return end;
-}
-
 /* AVX2: eight bytes a step. A table indexed by their eight continuation bits says how to spread them into
  * 16-bit lanes (byte shuffle) and how many values that makes. A two-byte value may straddle the end: it is
  * left to the next step. */
@@ -163,20 +121,71 @@ __attribute__((target("avx2"))) static const uint8_t *packed_avx2(const uint8_t 
     return end;
 }
 
-static const uint8_t *(*packed)(const uint8_t *, const uint8_t *, uint32_t *, uint32_t *) = packed_sse2;
+/* AVX-512 with VBMI2: up to 32 bytes a step. The first bytes of all values are moved together, and so are the
+ * bytes behind them, as zeros where a value has one byte. Lists of stacks: 0.9 of the time of a decode. */
+__attribute__((target("avx512bw,avx512vl,avx512vbmi2,bmi2,popcnt"))) static const uint8_t *packed_vbmi2(
+    const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n)
+{
+    uint32_t k = *n;
+    while (p < end) {
+        size_t left = (size_t)(end - p);
+        uint32_t window = left < 32 ? (uint32_t)left : 32, within = _bzhi_u32(UINT32_MAX, window);
+        __m256i first = _mm256_maskz_loadu_epi8(within, p);
+        uint32_t more = (uint32_t)_mm256_movepi8_mask(first), starts = ~(more << 1) & within;
+        if (unlikely(more & (more >> 1))) { /* three bytes or longer */
+            *n = k;
+            return packed_any(p, end, out, n);
+        }
+        uint32_t cut = more >> (window - 1); /* the last value goes on behind the window */
+        if (unlikely(cut != 0 && left <= 32))
+            return WIRE_BAD;
+        starts = _bzhi_u32(starts, window - cut);
+        __m256i second = _mm256_maskz_loadu_epi8(more, p + 1);
+        first = _mm256_maskz_compress_epi8(starts, _mm256_and_si256(first, _mm256_set1_epi8(0x7f)));
+        second = _mm256_maskz_compress_epi8(starts, second);
+        uint32_t values = (uint32_t)_mm_popcnt_u32(starts);
+        for (uint32_t i = 0;;) {
+            __m256i x =
+                _mm256_or_si256(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(first)),
+                                _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(second)), 7));
+            _mm256_storeu_si256((__m256i *)(out + k + i), _mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)));
+            _mm256_storeu_si256((__m256i *)(out + k + i + 8),
+                                _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)));
+            i += 16;
+            if (likely(i >= values))
+                break;
+            first = _mm256_permute4x64_epi64(first, 0x0e); /* the upper half, which there is once */
+            second = _mm256_permute4x64_epi64(second, 0x0e);
+        }
+        k += values;
+        p += window - cut;
+    }
+    *n = k;
+    return end;
+}
+
+#endif
+
+/* Those that this processor has, the fastest last. */
+static wire_packed_reader *readers[WIRE_PACKED_READERS] = {packed_any}, *packed = packed_any;
+
+#if defined(__x86_64__)
 
 /* Before main, so that no thread sees it change. */
 __attribute__((constructor)) static void packed_choose(void)
 {
+    uint32_t n = 1;
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2")) {
         spread_fill();
-        packed = packed_avx2;
+        readers[n++] = packed_avx2;
     }
+    if (__builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        readers[n++] = packed_vbmi2;
+    packed = readers[n - 1];
 }
 
-#else
-#define packed packed_any
 #endif
 
 const uint8_t *wire_load_packed32(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n)
@@ -184,11 +193,7 @@ const uint8_t *wire_load_packed32(const uint8_t *p, const uint8_t *end, uint32_t
     return packed(p, end, out, n);
 }
 
-const uint8_t *wire_load_packed32_portable(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n)
+wire_packed_reader *wire_packed32_reader(uint32_t i)
 {
-#if defined(__x86_64__)
-    return packed_sse2(p, end, out, n);
-#else
-    return packed_any(p, end, out, n);
-#endif
+    return readers[i];
 }

@@ -164,7 +164,10 @@ static inline __attribute__((always_inline)) const uint8_t *wire_load_packed32_s
     return end;
 }
 
-/* The same without AVX2, for the test that compares the two. */
-const uint8_t *wire_load_packed32_portable(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n);
+/* What wire_load_packed32 chooses from, for the test that compares them: those that this processor has, then
+ * NULL. The first is the portable one. */
+#define WIRE_PACKED_READERS 4u
+typedef const uint8_t *wire_packed_reader(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n);
+wire_packed_reader *wire_packed32_reader(uint32_t i);
 
 #endif

@@ -32,7 +32,7 @@ UNIT(varints_of_every_length)
     buffer_release(&b);
 }
 
-/* Lists of n values below `limit`, through all three readers, in buffers of exactly the promised size. */
+/* Lists of n values below `limit`, through all readers, in buffers of exactly the promised size. */
 static void compare(struct rng *rng, uint32_t n, uint64_t limit)
 {
     struct buffer b = BUFFER_INIT(0);
@@ -48,9 +48,10 @@ static void compare(struct rng *rng, uint32_t n, uint64_t limit)
     uint8_t *list = malloc(1 + len + WIRE_LOAD_PADDING);
     memcpy(list, b.p, 1 + len);
     memset(list + 1 + len, 0x80 | (int)rng_next(rng), WIRE_LOAD_PADDING); /* what follows must not matter */
-    const uint8_t *(*reader[])(const uint8_t *, const uint8_t *, uint32_t *, uint32_t *) = {
-        wire_load_packed32, wire_load_packed32_portable, wire_load_packed32_short};
-    for (size_t k = 0; k < ARRAY_LEN(reader); k++) {
+    wire_packed_reader *reader[WIRE_PACKED_READERS + 2] = {wire_load_packed32, wire_load_packed32_short};
+    for (uint32_t k = 0; k < WIRE_PACKED_READERS; k++)
+        reader[k + 2] = wire_packed32_reader(k);
+    for (size_t k = 0; reader[k]; k++) {
         uint32_t *got = malloc((len + WIRE_PACKED_SLACK) * sizeof *got), count = 0;
         ck_assert_ptr_eq(reader[k](list + 1, list + 1 + len, got, &count), list + 1 + len);
         ck_assert_uint_eq(count, n);
