@@ -27,6 +27,11 @@
 #define DRAIN_BYTES (64u << 10) /* moved from session to channel at a time */
 #define OUT_KEEP    (256u << 10)
 
+/* Answers to what came in one turn of the loop leave together, or when the first has waited so long: each
+ * write to a peer that sleeps wakes it, which costs more than a small request; one that was woken already
+ * asks for the next thing meanwhile. */
+#define ANSWERS_WAIT_NS (200u * 1000)
+
 struct connection {
     struct connection_host *host;
     struct connection_node node;
@@ -144,6 +149,12 @@ static void await_turn(struct connection *c)
     c->host->turn(c->host);
 }
 
+static void read_or_pause(struct connection *c)
+{
+    io_channel_read_pause(c->channel,
+                          !http_session_wants_input(c->session) || c->rest.n > 0 || c->node.turn.item.waits);
+}
+
 /* Sends what the session has to say, as far as the channel takes it, and ends the connection if that was the
  * last. */
 static void pump(struct connection *c)
@@ -176,10 +187,9 @@ static void pump(struct connection *c)
         finish(c);
         return;
     }
-    bool wants = http_session_wants_input(c->session);
-    if (wants && c->rest.n > 0)
+    if (c->rest.n > 0 && http_session_wants_input(c->session))
         await_turn(c);
-    io_channel_read_pause(c->channel, !wants || c->rest.n > 0 || c->node.turn.item.waits);
+    read_or_pause(c);
     deadline_changed(c);
 }
 
@@ -190,13 +200,15 @@ static struct turns_spell spell_begin(const struct connection *c)
     return turns_spell_begin(&c->host->turns, c->node.turn.address, io_loop_now(c->host->loop));
 }
 
-static void charge(struct connection *c, struct turns_spell spell)
+/* What was worked since the spell began; returns when it ended. */
+static uint64_t charge(struct connection *c, struct turns_spell spell)
 {
     struct connection_host *h = c->host;
     const uint64_t now = clock_monotonic();
     turns_spell_charge(&h->turns, c->node.turn.address, io_loop_now(h->loop), spell, now);
     if (balance_charge(&h->balance, &c->node.used, now, now - spell.began))
         h->look(h);
+    return now;
 }
 
 /* Input is kept for later. */
@@ -223,25 +235,39 @@ static bool must_wait(struct connection *c, struct bytes in)
     return true;
 }
 
-/* Input of the session's, as much as it wants and one turn allows; the rest is kept. */
-static void work(struct connection *c, struct bytes in)
+/* What the session has to say is said a little later. */
+static void answer_later(struct connection *c, uint64_t began)
+{
+    struct connection_host *h = c->host;
+    h->answers_since = min_of(h->answers_since, began);
+    h->late(h, &c->node);
+    read_or_pause(c);
+}
+
+/* Input of the session's, as much as it wants and one turn allows; the rest is kept. Returns when that was
+ * done. */
+static uint64_t feed(struct connection *c, struct bytes in)
 {
     const struct turns_spell spell = spell_begin(c);
     uint64_t now = io_loop_now(c->host->loop);
     do {
         struct bytes piece = bytes_of(in.p, min_of(in.n, (size_t)TURNS_PIECE));
         int r = http_session_feed(c->session, piece, now);
+        bool answers = http_session_has_output(c->session);
         in = bytes_from(in, piece.n);
-        if (r == 0 && in.n > 0 && !http_session_has_output(c->session))
+        if (r == 0 && in.n > 0 && !answers)
             continue;
-        pump(c);
+        if (r == 0 && in.n == 0 && answers)
+            answer_later(c, spell.began);
+        else
+            pump(c);
         if (r < 0 && c->session)
             finish(c);
     } while (c->session && in.n > 0 && http_session_wants_input(c->session) &&
              clock_monotonic() - spell.began < TURNS_ONE_NS);
-    charge(c, spell);
+    now = charge(c, spell);
     if (!c->session)
-        return;
+        return now;
     if (connection_leaves(&c->node, c->host))
         c->host->late(c->host, &c->node);
     if (in.n > 0) {
@@ -253,6 +279,15 @@ static void work(struct connection *c, struct bytes in)
         http_session_feed_eof(c->session);
         pump(c);
     }
+    return now;
+}
+
+static void work(struct connection *c, struct bytes in)
+{
+    struct connection_host *h = c->host;
+    uint64_t now = feed(c, in);
+    if (now > h->answers_since && now - h->answers_since > ANSWERS_WAIT_NS)
+        h->say_late(h);
 }
 
 static void on_read(void *user, struct bytes in)
@@ -280,8 +315,7 @@ void connection_turn(struct connection *c)
         work(c, buffer_bytes(&rest));
     buffer_release(&rest);
     if (c->session)
-        io_channel_read_pause(c->channel, !http_session_wants_input(c->session) || c->rest.n > 0 ||
-                                              c->node.turn.item.waits);
+        read_or_pause(c);
 }
 
 static void on_eof(void *user)
@@ -326,8 +360,11 @@ static void on_late_output(void *user)
 
 void connection_late(struct connection *c)
 {
-    if (c->session)
-        pump(c);
+    if (!c->session)
+        return;
+    const struct turns_spell spell = spell_begin(c);
+    pump(c);
+    charge(c, spell);
 }
 
 void connection_tick(struct connection *c)

@@ -47,6 +47,7 @@ struct connection_host {
     struct turns turns;
     struct deadlines deadlines;
     struct balance balance;
+    uint64_t answers_since;      /* the first of those that wait to be said was made then; UINT64_MAX: none */
     struct buffer out;           /* what is drained, on its way to a channel … */
     struct buffer plain, cipher; /* … and on its way through TLS, in and out */
     /* It ends now, and is freed after the call. */
@@ -57,8 +58,10 @@ struct connection_host {
     void (*turn)(struct connection_host *h);
     /* It is time for balance_look, soon. */
     void (*look)(struct connection_host *h);
-    /* It has output that came outside of its session's calls, or leaves: connection_late, soon. */
+    /* It has output that is to be said, or leaves: connection_late, in this turn of the loop or the next. */
     void (*late)(struct connection_host *h, struct connection_node *node);
+    /* That, now, of all there are: not from inside a session. */
+    void (*say_late)(struct connection_host *h);
 };
 
 /* The address it came in on. */
@@ -85,7 +88,7 @@ void connection_shutdown(struct connection *c);
 /* Closes at once. */
 void connection_close(struct connection *c);
 
-/* Sends what a late answer made. */
+/* Sends what answers made. */
 void connection_late(struct connection *c);
 
 /* Takes a connection that is idle away from its host, to which it may not be given back: on_close does not

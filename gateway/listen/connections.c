@@ -47,16 +47,31 @@ static void late(struct connection_host *h, struct connection_node *n)
     io_timer_set(s->late_timer, 0);
 }
 
-static void on_late(void *user)
+/* Whoever leaves while it is worked on leaves later. */
+static void say(struct connections *s, bool may_leave)
 {
-    struct connections *s = user;
+    s->host.answers_since = UINT64_MAX;
     for (struct connection_node *n = take_ptr(s->late), *next; n; n = next) {
         next = take_ptr(n->next_late);
         n->is_late = false;
         connection_late(connection_of(n));
-        if (connection_leaves(n, &s->host))
+        if (!connection_leaves(n, &s->host))
+            continue;
+        if (may_leave)
             give(s, n);
+        else
+            late(&s->host, n);
     }
+}
+
+static void on_late(void *user)
+{
+    say(user, true);
+}
+
+static void say_late(struct connection_host *h)
+{
+    say(of_host(h), false);
 }
 
 /* ---- who leaves for another worker ---- */
@@ -231,6 +246,8 @@ int connections_init(struct connections *s)
     h->arm = arm;
     h->turn = await_turn;
     h->late = late;
+    h->say_late = say_late;
+    h->answers_since = UINT64_MAX;
     h->look = look;
     s->timer = io_timer_new(h->loop, on_timer, s);
     s->late_timer = io_timer_new(h->loop, on_late, s);

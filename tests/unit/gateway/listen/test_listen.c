@@ -22,7 +22,8 @@
 /* A worker that answers every request with "ok"; requests for /later when the test says so. */
 struct app {
     struct http_exchange *later;
-    atomic_int starts, stops, requests, tasks;
+    atomic_int starts, stops, requests, tasks, slow;
+    atomic_bool sent, heard;
     int fail_at; /* worker_start of this index fails; -1: none */
 };
 
@@ -59,9 +60,21 @@ static void on_body(void *context, struct http_exchange *x, struct bytes piece)
     (void)context, (void)x, (void)piece;
 }
 
+static void await(const atomic_bool *what)
+{
+    uint64_t until = clock_monotonic() + unit_patience(PATIENCE_MS * (uint64_t)NSEC_PER_MSEC);
+    while (!*what && clock_monotonic() < until)
+        poll(NULL, 0, 1);
+}
+
+/* Requests for /slow take 2 ms, but the third, which takes until the test has heard the answer to another. */
 static void on_end(void *context, struct http_exchange *x)
 {
     struct app *a = context;
+    if (bytes_is(x->path, "/slow") && ++a->slow == 3)
+        await(&a->heard);
+    else if (bytes_is(x->path, "/slow"))
+        poll(NULL, 0, 2);
     if (a->later != x)
         http_reply(x, &(struct http_reply){.status = 200, .body = BYTES_LIT("ok")});
 }
@@ -250,6 +263,39 @@ UNIT(tasks_run_on_their_worker_until_it_is_gone)
         accepted++;
     listen_free(l);
     ck_assert_int_eq(a.tasks, accepted);
+}
+
+static void await_sent(void *arg, void *worker)
+{
+    struct app *a = worker;
+    (void)arg;
+    await(&a->sent);
+}
+
+/* Answers of one turn of the loop go out together, but not when that would take long. */
+UNIT(answers_do_not_wait_for_all_that_others_asked_for)
+{
+    struct app a = {0};
+    struct listen *l = start(&a, "127.0.0.1:0", 1, 10);
+    struct pollfd p[4];
+    for (size_t i = 0; i < ARRAY_LEN(p); i++) {
+        p[i] = (struct pollfd){.fd = dial(listen_port(l, 0)), .events = POLLIN};
+        tell(p[i].fd, GET("/"));
+        ck_assert(hear(p[i].fd, "ok"));
+    }
+    ck_assert_int_eq(listen_run_on_worker(l, 0, await_sent, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(p); i++)
+        tell(p[i].fd, GET("/slow"));
+    a.sent = true;
+    int patience = (int)(unit_patience(PATIENCE_MS * (uint64_t)NSEC_PER_MSEC) / NSEC_PER_MSEC / 2);
+    ck_assert_int_ge(poll(p, ARRAY_LEN(p), patience), 1);
+    ck_assert_int_le(a.slow, 3);
+    a.heard = true;
+    for (size_t i = 0; i < ARRAY_LEN(p); i++) {
+        ck_assert(hear(p[i].fd, "ok"));
+        close(p[i].fd);
+    }
+    listen_free(l);
 }
 
 UNIT(an_address_in_use_is_said_in_words)
