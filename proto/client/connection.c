@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/client/connection.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "proto/io/timer.h"
 #include "proto/io/tls.h"
 
-/* What is asked from a session at a time: a few TLS records. */
+/* What is asked from a session for TLS at a time: a few records. */
 #define DRAIN_CHUNK 65536u
 
 /* What may come: HTTP/2 ends with a whole frame, of at most 16 KiB unless the peer wants larger ones. */
@@ -122,33 +123,50 @@ static const char *failure_words(const struct link *link, int r)
     return words[0] ? words : strerror(-r);
 }
 
+/* What the session has to say goes into TLS, at most one chunk. */
+static int drain_into_tls(struct link *link, struct buffer *out)
+{
+    int r = buffer_reserve(out, DRAIN_MAX); /* at once: growing would copy a body's part several times */
+    if (r == 0)
+        r = http_client_drain(link->http, out, DRAIN_CHUNK);
+    if (r == 0)
+        r = tls_write(link->tls, buffer_bytes(out));
+    out->n = 0;
+    return r;
+}
+
+/* Without TLS a body goes to the kernel from where it is. */
+static int drain_into_channel(struct link *link, struct buffer *out)
+{
+    struct http_places places;
+    struct bytes parts[HTTP_PARTS_MAX];
+    static_assert(HTTP_PARTS_MAX <= IO_CHANNEL_PARTS_MAX, "are written at once");
+    int r = http_client_drain_in_place(link->http, out, IO_CHANNEL_PENDING_MAX, &places);
+    if (r == 0)
+        r = io_channel_write_parts(link->channel, parts,
+                                   http_places_parts(&places, buffer_bytes(out), parts));
+    out->n = 0;
+    return r;
+}
+
 /* Sends what the session and TLS have to say, as far as the socket takes it; on_drain goes on. */
 static void link_flush(struct link *link)
 {
     struct client_connection *c = link->connection;
     struct buffer out = BUFFER_INIT(0);
     int r = 0;
-    for (;;) {
-        bool more = false;
+    do {
         if (link->tls && tls_has_output(link->tls)) {
             r = tls_drain(link->tls, &out, DRAIN_CHUNK);
-            more = true;
-        } else if (link->http && http_client_has_output(link->http)) {
-            r = buffer_reserve(&out, DRAIN_MAX); /* at once: growing would copy a body's part several times */
             if (r == 0)
-                r = http_client_drain(link->http, &out, DRAIN_CHUNK);
-            if (r == 0 && link->tls) {
-                r = tls_write(link->tls, buffer_bytes(&out));
-                out.n = 0;
-            }
-            more = true;
-        }
-        if (r == 0 && out.n > 0)
-            r = io_channel_write(link->channel, buffer_bytes(&out));
-        out.n = 0;
-        if (r < 0 || !more || io_channel_pending(link->channel) > IO_CHANNEL_PENDING_MAX)
+                r = io_channel_write(link->channel, buffer_bytes(&out));
+            out.n = 0;
+        } else if (link->http && http_client_has_output(link->http)) {
+            r = link->tls ? drain_into_tls(link, &out) : drain_into_channel(link, &out);
+        } else {
             break;
-    }
+        }
+    } while (r == 0 && io_channel_pending(link->channel) <= IO_CHANNEL_PENDING_MAX);
     buffer_release(&out);
     if (r < 0 && !c->failed_later) {
         /* Not from here: the caller may be in the middle of a call. The timer tells. */

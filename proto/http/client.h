@@ -25,8 +25,15 @@ struct http_client_ops {
 struct http_client {
     const struct http_client_ops *ops;
     size_t response_max;
-    struct budget *budget; /* of responses; NULL: unlimited */
+    struct budget *budget;      /* of responses; NULL: unlimited */
+    struct http_places *places; /* of the drain that is under way; NULL: bodies are copied */
 };
+
+/* Drains so much of *body, which moves on: copies it, or leaves it in its place. 0 or -ENOMEM. */
+int http_places_add(struct http_places *p, struct buffer *out, struct bytes *body, size_t n);
+
+/* Copies into `out` what was left in its place. 0 or -ENOMEM. */
+int http_places_copy(struct http_places *p, struct buffer *out);
 
 /* NULL: memory is out. */
 struct http_client *http1_client_new(size_t response_max);

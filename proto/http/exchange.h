@@ -266,6 +266,26 @@ void http_client_cancel(struct http_client *c, struct http_call *call);
 int http_client_feed(struct http_client *c, struct bytes in);
 void http_client_feed_eof(struct http_client *c);
 int http_client_drain(struct http_client *c, struct buffer *out, size_t max);
+
+/* Parts of requests' own bodies that belong into drained bytes, each at a place of these, and were not copied
+ * there. They stay until the client is called again. */
+#define HTTP_PLACES_MAX 32u
+struct http_places {
+    uint32_t n;
+    size_t bytes; /* of all */
+    struct {
+        size_t at;
+        struct bytes body;
+    } of[HTTP_PLACES_MAX];
+};
+
+/* The same, and what of bodies is worth it stays where it is: *ret says what belongs where. */
+int http_client_drain_in_place(struct http_client *c, struct buffer *out, size_t max,
+                               struct http_places *ret);
+
+/* All in its order, as it goes on the wire: the number of parts. */
+#define HTTP_PARTS_MAX (2 * HTTP_PLACES_MAX + 1)
+uint32_t http_places_parts(const struct http_places *p, struct bytes out, struct bytes ret[HTTP_PARTS_MAX]);
 bool http_client_has_output(const struct http_client *c);
 
 /* Whether another call would be taken now. */

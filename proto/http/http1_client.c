@@ -251,14 +251,7 @@ static int drain(struct http_client *base, struct buffer *out, size_t max)
         return r;
     c->sent += n;
     n = min_of(c->call->body.n, max - n);
-    if (n == 0)
-        return 0;
-    r = buffer_add(out, c->call->body.p, n);
-    if (r < 0)
-        return r;
-    c->call->body.p += n;
-    c->call->body.n -= n;
-    return 0;
+    return http_places_add(c->base.places, out, &c->call->body, n);
 }
 
 static bool has_output(const struct http_client *base)

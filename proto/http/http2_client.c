@@ -44,6 +44,7 @@ static const struct http2_client *of_const(const struct http_client *c)
 /* Takes the call out of the session; nghttp2 may still know the stream, which then belongs to nobody. */
 static void unlink_call(struct http2_client *c, struct http_call *call)
 {
+    http2_core_keep(&c->core);
     *(call->prev ? &call->prev->next : &c->calls) = call->next;
     if (call->next)
         call->next->prev = call->prev;
@@ -261,7 +262,9 @@ static void feed_eof(struct http_client *base)
 static int drain(struct http_client *base, struct buffer *out, size_t max)
 {
     struct http2_client *c = of(base);
+    c->core.places = base->places;
     int r = http2_core_drain(&c->core, out, max);
+    c->core.places = NULL;
     if (r < 0)
         end_all(c);
     return r;

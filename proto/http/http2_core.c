@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "proto/http/client.h"
 
 #define FRAME_HEADER 9u /* RFC 9113 §4.1 */
 
@@ -73,7 +74,7 @@ size_t http2_fields(nghttp2_nv nv[HTTP2_FIELDS_MAX], size_t n, const struct http
 }
 
 /* Says how much goes into the next DATA frame; send_data then copies it, once, straight to where it is
- * drained to. */
+ * drained to, or leaves it where it is. */
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length, uint32_t *flags,
                          nghttp2_data_source *source, void *user_data)
 {
@@ -104,16 +105,10 @@ nghttp2_data_provider http2_body_provider(void)
     return (nghttp2_data_provider){.read_callback = read_body};
 }
 
-/* Up to n bytes of `from`, which moves on. Returns how many are left of n. */
-static size_t send_of(struct buffer *out, struct bytes *from, size_t n)
+/* What the drain has so far, in `out` and in its place. */
+static size_t drained(const struct http2_core *c)
 {
-    const size_t now = min_of(n, from->n);
-    if (now == 0)
-        return n; /* an empty reply's only frame: there is no body to point into */
-    buffer_add(out, from->p, now);
-    from->p += now;
-    from->n -= now;
-    return n - now;
+    return c->out->n + (c->places ? c->places->bytes : 0);
 }
 
 static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *frame_header,
@@ -125,13 +120,19 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
     struct http2_stream *s = http2_stream_of(c, frame->hd.stream_id);
     if (!s)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    if (!c->out || c->out->n >= c->out_until)
+    if (!c->out || drained(c) >= c->out_until)
         return NGHTTP2_ERR_WOULDBLOCK;
-    if (buffer_reserve(c->out, FRAME_HEADER + length) < 0)
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
     assert(length <= s->prefix.n + s->body.n);
-    buffer_add(c->out, frame_header, FRAME_HEADER);
-    send_of(c->out, &s->body, send_of(c->out, &s->prefix, length));
+    const size_t n_prefix = min_of(length, s->prefix.n);
+    int r = buffer_reserve(c->out, FRAME_HEADER + (c->places ? n_prefix : length));
+    if (r == 0)
+        r = buffer_add(c->out, frame_header, FRAME_HEADER);
+    if (r == 0)
+        r = http_places_add(NULL, c->out, &s->prefix, n_prefix);
+    if (r == 0)
+        r = http_places_add(c->places, c->out, &s->body, length - n_prefix);
+    if (r < 0)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
     s->n_sent += length;
     return 0;
 }
@@ -187,7 +188,7 @@ int http2_core_drain(struct http2_core *c, struct buffer *out, size_t max)
         return 0;
     c->out = out;
     c->out_until = out->n + max;
-    while (r == 0 && out->n < c->out_until) {
+    while (r == 0 && drained(c) < c->out_until) {
         const uint8_t *p;
         ssize_t n = nghttp2_session_mem_send(c->session, &p);
         if (n == 0)
@@ -195,9 +196,17 @@ int http2_core_drain(struct http2_core *c, struct buffer *out, size_t max)
         r = n < 0 ? give_up(c, n) : buffer_add(out, p, (size_t)n);
     }
     c->out = NULL;
+    if (r == 0 && c->broken)
+        r = -ENOMEM; /* http2_core_keep */
     if (r < 0)
         c->broken = true; /* bytes are lost: nothing that could follow would be understood */
     return r;
+}
+
+void http2_core_keep(struct http2_core *c)
+{
+    if (c->out && c->places && http_places_copy(c->places, c->out) < 0)
+        c->broken = true;
 }
 
 bool http2_core_has_output(const struct http2_core *c)

@@ -29,9 +29,10 @@ struct http2_stream {
 /* A side begins with this; it is nghttp2's session user data. */
 struct http2_core {
     nghttp2_session *session;
-    struct buffer *out; /* during a drain */
-    size_t out_until;   /* …until it holds this much */
-    bool broken;        /* nghttp2 gave up: nothing more in either direction */
+    struct buffer *out;         /* during a drain */
+    size_t out_until;           /* …until so much is drained */
+    struct http_places *places; /* during a drain: of bodies that are not copied into `out`; or NULL */
+    bool broken;                /* nghttp2 gave up: nothing more in either direction */
 };
 
 /* Makes the session; adds the core's callbacks to `callbacks`, which it frees in any case. 0 or -ENOMEM. */
@@ -46,6 +47,9 @@ int http2_core_settings(struct http2_core *c, const nghttp2_settings_entry *entr
 /* 0, -EPROTO or -ENOMEM; the core is broken then. */
 int http2_core_feed(struct http2_core *c, struct bytes in);
 int http2_core_drain(struct http2_core *c, struct buffer *out, size_t max);
+/* A body goes while what was drained of it may still be in its place: it is copied. From nghttp2's callbacks.
+ */
+void http2_core_keep(struct http2_core *c);
 bool http2_core_has_output(const struct http2_core *c);
 
 /* Whether nghttp2 has nothing more to say or hear. */

@@ -333,20 +333,44 @@ static void begin_write(struct io_channel *c)
 
 int io_channel_write(struct io_channel *c, struct bytes out)
 {
+    return io_channel_write_parts(c, &out, 1);
+}
+
+/* Keeps what is behind the first n_sent bytes. 0 or -ENOMEM. */
+static int keep_rest(struct io_channel *c, const struct bytes *parts, uint32_t n, size_t n_sent)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < n && r == 0; i++) {
+        const size_t sent = min_of(n_sent, parts[i].n);
+        n_sent -= sent;
+        if (sent < parts[i].n)
+            r = buffer_add_bytes(&c->pending, bytes_from(parts[i], sent));
+    }
+    return r;
+}
+
+int io_channel_write_parts(struct io_channel *c, const struct bytes *parts, uint32_t n)
+{
+    uv_buf_t bufs[IO_CHANNEL_PARTS_MAX];
+    size_t all = 0, sent = 0;
+    assert(n <= IO_CHANNEL_PARTS_MAX);
     if (c->closing || c->finishing || c->failed)
         return 0;
     c->taken = false;
-    if (!c->writing && out.n > 0) {
-        uv_buf_t buf = {.base = (char *)out.p, .len = out.n};
-        int n = uv_try_write(&c->uv.stream, &buf, 1);
-        if (n > 0) { /* an error comes again, and to on_written, from uv_write */
-            out.p += n;
-            out.n -= (size_t)n;
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        bufs[i] = (uv_buf_t){.base = (char *)parts[i].p, .len = parts[i].n};
+        all += parts[i].n;
     }
-    if (out.n == 0)
+    if (!c->writing && all > 0) {
+        int r = uv_try_write(&c->uv.stream, bufs, n);
+        if (r > 0) /* an error comes again, and to on_written, from uv_write */
+            sent = (size_t)r;
+    }
+    if (sent == all)
         return 0;
-    int r = buffer_add_bytes(&c->pending, out);
+    int r = buffer_reserve(&c->pending, all - sent);
+    if (r == 0)
+        r = keep_rest(c, parts, n, sent);
     if (r < 0)
         return r;
     if (!c->writing)

@@ -49,6 +49,10 @@ void io_channel_start(struct io_channel *c, const struct io_channel_events *even
  * error of the connection itself comes through on_error later, never from inside. */
 int io_channel_write(struct io_channel *c, struct bytes out);
 
+/* The same of several parts, one after another, by one system call. */
+#define IO_CHANNEL_PARTS_MAX 65u
+int io_channel_write_parts(struct io_channel *c, const struct bytes *parts, uint32_t n);
+
 /* Bytes that wait to be sent. */
 size_t io_channel_pending(const struct io_channel *c);
 

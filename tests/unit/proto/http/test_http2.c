@@ -12,6 +12,7 @@ struct pair {
     enum http_version version;
     size_t step;
     uint64_t now;
+    bool in_place; /* the client's bodies are drained so */
 };
 
 struct outcome {
@@ -67,6 +68,20 @@ static int client_feed_steps(struct http_client *c, struct bytes in, size_t step
     return 0;
 }
 
+/* What is drained with bodies in their place, as it goes on the wire; the number of those. */
+static uint32_t drain_in_place(struct http_client *c, struct buffer *to, size_t max)
+{
+    struct buffer out = BUFFER_INIT(0);
+    struct http_places places;
+    struct bytes parts[HTTP_PARTS_MAX];
+    ck_assert_int_eq(http_client_drain_in_place(c, &out, max, &places), 0);
+    uint32_t n = http_places_parts(&places, buffer_bytes(&out), parts);
+    for (uint32_t i = 0; i < n; i++)
+        ck_assert_int_eq(buffer_add_bytes(to, parts[i]), 0);
+    buffer_release(&out);
+    return places.n;
+}
+
 /* Moves bytes until both are silent. */
 static void pair_run(struct pair *p)
 {
@@ -75,7 +90,10 @@ static void pair_run(struct pair *p)
     while (moved) {
         moved = false;
         b.n = 0;
-        ck_assert_int_eq(http_client_drain(p->c, &b, 40000), 0);
+        if (p->in_place)
+            drain_in_place(p->c, &b, 40000);
+        else
+            ck_assert_int_eq(http_client_drain(p->c, &b, 40000), 0);
         moved |= b.n > 0;
         ck_assert_int_eq(feed_steps(p->s, buffer_bytes(&b), p->step, p->now), 0);
         b.n = 0;
@@ -373,6 +391,71 @@ UNIT(a_header_list_over_the_limit_is_431)
     ck_assert_uint_eq(o.status, 431);
     ck_assert_uint_eq(p.r.n_head, 0);
     pair_close(&p);
+}
+
+UNIT(bodies_are_drained_from_where_they_are)
+{
+    static const size_t sizes[] = {1, 1000, 5000, 300000}; /* small ones are copied */
+    static uint8_t body[300005];
+    for (size_t i = 0; i < sizeof body; i++)
+        body[i] = (uint8_t)(i * 7 + i / 1000);
+    for (int version = 1; version <= 2; version++)
+        for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+            struct pair p = {.in_place = true, .r = {.reply = {.status = 200}}};
+            struct outcome o = {0};
+            pair_open(&p, version);
+            post_behind(&p, bytes_of(body, 5), bytes_of(body + 5, sizes[i]), &o);
+            pair_run(&p);
+            ck_assert_int_eq(o.result, HTTP_CALL_DONE);
+            ck_assert_uint_eq(p.r.body_sum, body_sum(body, 5 + sizes[i]));
+            post(&p, bytes_of(body + 5, sizes[i]), &o);
+            struct buffer b = BUFFER_INIT(0);
+            ck_assert_int_eq(drain_in_place(p.c, &b, 40000) > 0, sizes[i] >= 5000);
+            ck_assert_uint_le(b.n, 40000 + (17 << 10));
+            buffer_release(&b);
+            pair_close(&p);
+        }
+}
+
+static void on_done_overwrite(void *user, enum http_call_result result, const struct http_response *response)
+{
+    (void)response;
+    ck_assert_int_eq(result, HTTP_CALL_RESET);
+    memset(user, 'X', 1 << 20); /* it is the caller's again */
+}
+
+/* A frame that was half drained goes out before the reset that ends its call. */
+UNIT(a_body_that_goes_while_it_is_drained_was_copied)
+{
+    struct http_client *c = http_client_new(HTTP_VERSION_2, 1 << 20);
+    uint8_t *body = malloc(1 << 20);
+    struct buffer b = BUFFER_INIT(0), from = BUFFER_INIT(0);
+    memset(body, 'b', 1 << 20);
+    struct http_request q = {
+        .method = "POST", .scheme = "http", .authority = "h:1", .path = "/", .body = bytes_of(body, 1 << 20)};
+    ck_assert_ptr_nonnull(http_client_call(c, &q, on_done_overwrite, body));
+    ck_assert_uint_eq(drain_in_place(c, &b, 20000), 2);
+    frame(&from, 4, 0, 0, bytes_of(NULL, 0));
+    frame(&from, 1, 4, 1, BYTES_LIT("\x40\x01\x61\x01\x62")); /* no :status, RFC 9113 §8.3.2 */
+    ck_assert_int_eq(http_client_feed(c, buffer_bytes(&from)), 0);
+    b.n = 0;
+    drain_in_place(c, &b, 40000);
+    ck_assert_int_eq(body[0], 'X');
+    size_t data = 0;
+    uint32_t error;
+    for (size_t at = 0; at + 9 <= b.n;) {
+        const size_t n = (size_t)b.p[at] << 16 | (size_t)b.p[at + 1] << 8 | b.p[at + 2];
+        for (size_t i = 0; b.p[at + 3] == 0 && i < n; i++, data++)
+            ck_assert_int_eq(b.p[at + 9 + i], 'b');
+        at += 9 + n;
+    }
+    ck_assert_uint_gt(data, 0);
+    ck_assert(find_frame(&b, 3, &error));
+    ck_assert_uint_eq(error, NGHTTP2_PROTOCOL_ERROR);
+    buffer_release(&b);
+    buffer_release(&from);
+    http_client_free(c);
+    free(body);
 }
 
 UNIT(silent_bodies_and_idle_connections_end)

@@ -153,6 +153,30 @@ UNIT(bytes_arrive_as_they_were_sent_and_come_back)
     }
 }
 
+UNIT(parts_arrive_in_order_also_what_has_to_wait)
+{
+    struct world w = {0};
+    struct buffer big = BUFFER_INIT(0);
+    struct bytes parts[IO_CHANNEL_PARTS_MAX];
+    world_open(&w, "127.0.0.1:0", "127.0.0.1");
+    fill(&big, 32 << 20); /* more than sockets hold: the kernel takes a part of a part */
+    size_t at = 0;
+    for (uint32_t i = 0; i < IO_CHANNEL_PARTS_MAX; i++) {
+        const size_t n = i + 1 == IO_CHANNEL_PARTS_MAX ? big.n - at : i % 2 ? 1 << 20 : i; /* one is empty */
+        parts[i] = bytes_of(big.p + at, n < big.n - at ? n : big.n - at);
+        at += parts[i].n;
+    }
+    ck_assert_int_eq(io_channel_write_parts(w.a.c, parts, IO_CHANNEL_PARTS_MAX), 0);
+    ck_assert_uint_gt(io_channel_pending(w.a.c), 0);
+    UNTIL(w.loop, w.b.in.n == big.n);
+    ck_assert(bytes_eq(buffer_bytes(&w.b.in), buffer_bytes(&big)));
+    io_channel_close(w.a.c);
+    io_channel_close(w.b.c);
+    UNTIL(w.loop, w.a.n_close == 1 && w.b.n_close == 1);
+    buffer_release(&big);
+    world_close(&w);
+}
+
 UNIT(finish_delivers_everything_even_to_one_who_still_talks)
 {
     struct world w = {0};
