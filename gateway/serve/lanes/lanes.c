@@ -9,11 +9,16 @@
  *
  * Lanes are made on demand: who puts a job and finds more waiting than lanes idle asks the owner, once until
  * the answer, which is lanes_add or lanes_give_up. Tasks are a lane's own and go before jobs.
+ *
+ * A lane with nothing to do sleeps on a semaphore of its own. Not on a condition variable: whoever signals
+ * one again before the thread it woke has run waits for that thread (glibc, __condvar_quiesce_and_switch_g1),
+ * and a worker must not wait for a lane, which is nice, to get a core.
  */
 #include "gateway/serve/lanes/lanes.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +49,9 @@ struct lane {
     pthread_t thread;
     void *context;
     struct task *first, **last;
+    sem_t wake;
+    struct lane *next_asleep;
+    bool is_asleep; /* and nobody has woken it yet */
 };
 
 struct lane_inbox {
@@ -59,13 +67,13 @@ struct lane_inbox {
 struct lanes {
     struct lanes_options options;
     pthread_mutex_t lock;   /* everything below */
-    pthread_cond_t work;    /* a job, a task, or the end */
     pthread_cond_t settled; /* a job has come back */
     struct queue queues[LANES_CLIENTS];
     struct rounds rounds;
     size_t bytes;
     struct lane_inbox *inboxes;
-    uint32_t n_idle;
+    struct lane *asleep;
+    uint32_t n_idle; /* lanes that look for work: asleep, or woken and not there yet */
     bool asked, stopping;
     atomic_uint n, waiting; /* written under the lock */
     atomic_ulong taken;
@@ -169,6 +177,38 @@ static struct task *take_task(struct lane *lane)
     return t;
 }
 
+/* All under the lock. */
+static void fall_asleep(struct lane *lane)
+{
+    struct lanes *l = lane->lanes;
+    lane->is_asleep = true;
+    lane->next_asleep = l->asleep;
+    l->asleep = lane;
+}
+
+/* Who is to be posted once the lock is free: the lane that slept last, or NULL. */
+static struct lane *rouse_any(struct lanes *l)
+{
+    struct lane *lane = l->asleep;
+    if (lane) {
+        l->asleep = lane->next_asleep;
+        lane->is_asleep = false;
+    }
+    return lane;
+}
+
+static void rouse(struct lane *lane)
+{
+    if (!lane->is_asleep)
+        return;
+    struct lane **at = &lane->lanes->asleep;
+    while (*at != lane)
+        at = &(*at)->next_asleep;
+    *at = lane->next_asleep;
+    lane->is_asleep = false;
+    sem_post(&lane->wake);
+}
+
 /* The worker is woken without the lock, or it would have the core at once and wait for who has the lock and
  * now no core. Its loop is there all the while: an inbox closes when none of its jobs is worked on. */
 static void give_back(struct lanes *l, struct lane_job *job)
@@ -197,7 +237,11 @@ static void *run(void *arg)
             if (l->stopping)
                 break;
             l->n_idle++;
-            pthread_cond_wait(&l->work, &l->lock);
+            fall_asleep(lane);
+            pthread_mutex_unlock(&l->lock);
+            while (sem_wait(&lane->wake) < 0)
+                ; /* EINTR */
+            pthread_mutex_lock(&l->lock);
             l->n_idle--;
             continue;
         }
@@ -224,7 +268,6 @@ struct lanes *lanes_new(const struct lanes_options *options)
         return NULL;
     l->options = *options;
     pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->settled, NULL);
     return l;
 }
@@ -239,7 +282,6 @@ struct lanes *lanes_free(struct lanes *l)
         free(in);
     }
     pthread_cond_destroy(&l->settled);
-    pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->lock);
     free(l);
     return NULL;
@@ -253,6 +295,7 @@ int lanes_add(struct lanes *l, void *context)
     if (r == 0) {
         *lane = (struct lane){.lanes = l, .index = l->n, .context = context};
         lane->last = &lane->first;
+        sem_init(&lane->wake, 0, 0);
         r = thread_begin(&lane->thread, NULL, run, lane);
     }
     if (r == 0) {
@@ -289,7 +332,7 @@ int lanes_run(struct lanes *l, uint32_t index, void (*fn)(void *arg, void *lane)
         struct lane *lane = &l->lanes[index];
         *lane->last = t;
         lane->last = &take_ptr(t)->next;
-        pthread_cond_broadcast(&l->work);
+        rouse(lane);
     }
     pthread_mutex_unlock(&l->lock);
     return r;
@@ -300,10 +343,13 @@ void lanes_stop(struct lanes *l)
     pthread_mutex_lock(&l->lock);
     bool stopped = l->stopping;
     l->stopping = true;
-    pthread_cond_broadcast(&l->work);
+    while (l->asleep)
+        rouse(l->asleep);
     pthread_mutex_unlock(&l->lock);
-    for (uint32_t i = 0; i < l->n && !stopped; i++)
+    for (uint32_t i = 0; i < l->n && !stopped; i++) {
         pthread_join(l->lanes[i].thread, NULL);
+        sem_destroy(&l->lanes[i].wake);
+    }
 }
 
 uint64_t lanes_taken(const struct lanes *l)
@@ -363,6 +409,7 @@ void lane_inbox_close(struct lane_inbox *in)
 int lane_put(struct lane_inbox *in, struct lane_job *job)
 {
     struct lanes *l = in->lanes;
+    struct lane *woken = NULL;
     bool ask = false;
     job->inbox = in;
     job->refused = false;
@@ -370,12 +417,13 @@ int lane_put(struct lane_inbox *in, struct lane_job *job)
     int r = l->stopping || is_full(l, queue_of(l, job), job->bytes) ? LANE_FULL : 0;
     if (r == 0) {
         enqueue(l, job);
+        woken = rouse_any(l);
         ask = l->waiting > l->n_idle && l->n < l->options.n_max && !l->asked;
         l->asked |= ask;
     }
     pthread_mutex_unlock(&l->lock);
-    if (r == 0)
-        pthread_cond_signal(&l->work);
+    if (woken)
+        sem_post(&woken->wake);
     if (ask)
         l->options.wanted(l->options.context);
     return r;

@@ -6,7 +6,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gateway/serve/lanes/lanes.h"
 #include "proto/base/clock.h"
@@ -458,4 +463,103 @@ UNIT(workers_lanes_and_their_owner_in_each_others_way)
     ck_assert_int_eq(sent, back + cancelled);
     ck_assert_int_gt(counted, 0);
     ck_assert_int_le(counted, back);
+}
+
+/* ---- a lane that gets no core ---- */
+
+static void note_thread(void *arg, void *lane)
+{
+    (void)lane;
+    atomic_store((atomic_int *)arg, gettid());
+}
+
+static bool is_asleep(int thread)
+{
+    char path[64], line[256], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+    fclose(f);
+    ck_assert_int_eq(sscanf(strrchr(line, ')') + 1, " %c", &state), 1);
+    return state == 'S';
+}
+
+/* The lane with that number, once it sleeps. */
+static int thread_asleep(uint32_t lane)
+{
+    atomic_int thread = 0;
+    ck_assert_int_eq(lanes_run(world.lanes, lane, note_thread, &thread), 0);
+    while (atomic_load(&thread) == 0 || !is_asleep(thread))
+        sched_yield();
+    return thread;
+}
+
+static void tell(int fd)
+{
+    ck_assert_int_eq(write(fd, "", 1), 1);
+}
+
+/* Whether somebody told us something before their end was closed. */
+static bool is_told(int fd)
+{
+    char byte;
+    return read(fd, &byte, 1) == 1;
+}
+
+struct freezer {
+    pid_t pid;
+    int holds, until; /* it says that it holds the thread; it lets go when this is closed */
+};
+
+/* Another process holds the thread as a debugger does, until it is told or we are gone. */
+static void freeze(struct freezer *f, int thread)
+{
+    int up[2], down[2];
+    ck_assert_int_eq(pipe(up), 0);
+    ck_assert_int_eq(pipe(down), 0);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    f->pid = fork();
+    ck_assert_int_ge(f->pid, 0);
+    if (f->pid == 0) {
+        close(down[1]);
+        if (ptrace(PTRACE_SEIZE, thread, 0, 0) < 0 || ptrace(PTRACE_INTERRUPT, thread, 0, 0) < 0 ||
+            waitpid(thread, NULL, __WALL) < 0)
+            _exit(1);
+        tell(up[1]);
+        is_told(down[0]);
+        _exit(0);
+    }
+    close(up[1]);
+    close(down[0]);
+    f->holds = up[0];
+    f->until = down[1];
+    if (!is_told(f->holds))
+        unit_skip("a thread cannot be held by ptrace(2) here");
+}
+
+static void thaw(struct freezer *f)
+{
+    close(f->until);
+    ck_assert_int_eq(waitpid(f->pid, NULL, 0), f->pid);
+    close(f->holds);
+}
+
+UNIT(who_puts_a_job_waits_for_no_lane)
+{
+    struct freezer held;
+    begin(2, 1 << 20, false);
+    set_gate(false);
+    ck_assert_int_eq(lanes_add(world.lanes, &world.track), 0);
+    freeze(&held, thread_asleep(0));
+    /* The frozen one is woken for a job, which the other then does; it falls asleep after the first. */
+    ck_assert_int_eq(put(0, 1, 1), 0);
+    ck_assert_int_eq(lanes_add(world.lanes, &world.track), 0);
+    await_back(1);
+    thread_asleep(1);
+    for (int i = 1; i < 4; i++)
+        ck_assert_int_eq(put(i, 1, 1), 0);
+    await_back(4);
+    thaw(&held);
+    end();
 }
