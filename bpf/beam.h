@@ -47,6 +47,7 @@ _Static_assert(sizeof(struct beam_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 
 /* A word: `where` is an address in the code, `file` is of the 8 bytes that are there, so that it is not taken
  * for other code at the same place. */
+#define BEAM_RECURSION    1u /* `where`: frames that are the same as the one before were gone past here */
 #define BEAM_COOKIE(code) ((bpf_u32)((code)*0x9e3779b97f4a7c15ull >> 32))
 
 /* Behind words told ahead, in `file` of the one that is 0: where their scheduler has its registers, and what

@@ -31,6 +31,8 @@ struct beam_walk {
     bpf_u64 odd;       /* the topmost return address, if it is no multiple of 4; else 0 */
     bpf_u64 one;
     bpf_u64 back, check;      /* ahead: where C returns to, and what BEAM_CHECK says */
+    bpf_u64 last, last_at;    /* the return address before, 0 at first, and where on the stack it is … */
+    bpf_u64 again;            /* … and how many above it are the same */
     struct sample_frame word; /* to be told if its kind says so */
     bpf_u64 read[BEAM_CODE_WORDS];
 };
@@ -53,6 +55,13 @@ struct beam_walk {
 #define BEAM_FAR        (1ull << 44)      /* all that is mapped is nearer to each other */
 #define BEAM_SPECIFIC   CPYTHON_TSD_FIRST /* glibc: where a thread has what belongs to its keys */
 #define BEAM_KEYS       32u               /* looked at: 16 bytes each, of which the second 8 are the value */
+
+/* What goes along a list without a tail call, as Enum.map does, has as many frames as that has elements: all
+ * of one return address, and of one size, which is its code's. So many of them are told; the rest is gone
+ * past without a frame each, and a word says that it was. */
+#define BEAM_AGAIN 64u
+#define BEAM_READS 4u /* of BEAM_CODE_WORDS, a step */
+#define BEAM_PAGE  4096u
 
 /* Where process_main was called, above a scheduler's registers at `base`. It has made room for them, and they
  * begin at a multiple of BEAM_ALIGNED: so that was at one of four places, the others of which may have
@@ -195,15 +204,28 @@ BEAM_PART beam_is_pointer(BEAM_HANDLE handle, bpf_u64 value, bpf_u64 at)
     return !w->one || (!(w->one & 7) && w->one - value < BEAM_HEAP_MAX);
 }
 
-/* Looks for the next return address. 0; 1: it is the last one; -1: the stack cannot be read. */
+/* Looks for the next return address. -1: the stack cannot be read. */
+enum beam_found {
+    BEAM_NONE, /* up to w->next */
+    BEAM_LAST,
+    BEAM_CALLER, /* it is w->one */
+};
 BEAM_PART beam_next(BEAM_HANDLE handle)
 {
     BEAM_OPEN(handle);
     bpf_u64 at = w->next;
     if ((at & 7) || RUNTIME_READ(w->read, 8 * BEAM_READ_WORDS, at)) {
         /* The end of the heap is nearer. */
-        if ((at & 7) || BEAM_LOAD(at, &w->one))
+        if (at & 7)
             return -1;
+        if (BEAM_LOAD(at, &w->one)) {
+            /* The top of a stack, where the thread is just getting a page: nothing is in that. */
+            if (w->last)
+                return -1;
+            w->last = 1;
+            w->next = (at | (BEAM_PAGE - 1)) + 1;
+            return BEAM_NONE;
+        }
         w->read[0] = w->one;
         w->read[1] = 0;
 #ifdef __clang__
@@ -227,14 +249,61 @@ BEAM_PART beam_next(BEAM_HANDLE handle)
     }
     w->next = at + 8 * *(volatile bpf_u64 *)&w->one;
     if (*(volatile bpf_u64 *)&w->one >= BEAM_READ_WORDS)
-        return 0;
+        return BEAM_NONE;
     bpf_u64 found = *(volatile bpf_u64 *)&w->one & (BEAM_READ_WORDS - 1), value = w->read[found];
     w->next += 8;
     if (p->has_pointers && beam_is_pointer(handle, value, at) > 0)
-        return 0;
+        return BEAM_NONE;
+    w->one = value;
     if (value == p->exit)
-        return 1;
-    return value - p->shared < p->shared_size ? 0 : beam_word(handle, value - 1);
+        return BEAM_LAST;
+    return value - p->shared < p->shared_size ? BEAM_NONE : BEAM_CALLER;
+}
+
+/* Goes past return addresses that are w->last, `distance` words from each other, as far as is read at once.
+ * 1: all of it was so. */
+BEAM_PART beam_skip(BEAM_HANDLE handle, bpf_u64 distance)
+{
+    BEAM_OPEN(handle);
+    if (RUNTIME_READ(w->read, sizeof w->read, w->last_at + 8))
+        return 0;
+    *(volatile bpf_u64 *)&w->one = distance - 1; /* or older verifiers lose its bounds */
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u32 i = 0; i < BEAM_CODE_WORDS; i++) {
+        bpf_u64 next = *(volatile bpf_u64 *)&w->one;
+        if (next >= BEAM_CODE_WORDS)
+            return i > 0;
+        if (w->read[next & (BEAM_CODE_WORDS - 1)] != w->last)
+            return 0;
+        w->last_at += 8 * distance;
+        *(volatile bpf_u64 *)&w->one = next + distance;
+    }
+    return 1;
+}
+
+/* Tells the return address w->one, which is below w->next; or goes past all that are the same. 0 or -1. */
+BEAM_PART beam_caller(BEAM_HANDLE handle)
+{
+    BEAM_OPEN(handle);
+    bpf_u64 back = w->one, at = w->next - 8, distance = (at - w->last_at) / 8;
+    w->again = back == w->last ? w->again + 1 : 0;
+    w->last = back;
+    w->last_at = at;
+    if (w->again < BEAM_AGAIN)
+        return beam_word(handle, back - 1);
+    if (w->again == BEAM_AGAIN) {
+        w->word.kind = SAMPLE_FRAME_WORD;
+        w->word.where = BEAM_RECURSION;
+    }
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u32 i = 0; i < BEAM_READS && beam_skip(handle, distance) > 0; i++)
+        ;
+    w->next = w->last_at + 8;
+    return 0;
 }
 
 /* Whether a word on top of an Erlang stack, which is no multiple of 4, is a return address: behind a call of
@@ -318,6 +387,7 @@ BEAM_PART beam_walk_on(BEAM_HANDLE handle, bpf_u64 address, bpf_u32 is_ahead)
         if (is_ahead ? beam_ahead(handle) : beam_enter(handle, address))
             return STEP_NATIVE;
         w->is_inside = 1;
+        w->last = w->again = 0;
         /* Of code that is no module's, what calls C is not told. */
         if (!is_ahead && (r->has_all || address - p->shared >= p->shared_size))
             beam_word(handle, address);
@@ -329,10 +399,12 @@ BEAM_PART beam_walk_on(BEAM_HANDLE handle, bpf_u64 address, bpf_u32 is_ahead)
         w->next += 8;
         return STEP_TAKEN;
     }
-    int is_last = w->next ? beam_next(handle) : 1;
-    if (!is_last)
+    int found = w->next ? beam_next(handle) : BEAM_LAST;
+    if (found == BEAM_CALLER)
+        found = beam_caller(handle);
+    if (found == BEAM_NONE)
         return STEP_TAKEN;
-    beam_end(handle, w, r, is_last < 0, is_ahead);
+    beam_end(handle, w, r, found < 0, is_ahead);
     return is_ahead ? STEP_NATIVE : STEP_TAKEN;
 }
 

@@ -32,6 +32,8 @@ WORK = [
     ["native/0"],
     ["collected/0", "build/2"],
     ["evaluated/0", "init/1", "spin/2"],
+    # Of 5,000 the innermost 64 return addresses that are the same; what is in the callers of the others is "(recursion)".
+    *(["deep/0"] + ["deepening/1"] * n + ["spin/2"] for n in range(1, 66)),
 ]
 CHAINS = [["run/2", "work/1", *chain] for chain in WORK] + [
     ["main/1", "runtime/0"],
@@ -122,6 +124,8 @@ def test_a_program_that_runs_is_seen_exactly(erl, options, folder):
     assert len({line for _, line in receiver.places["chains:work/1", "beam"]}) >= 5  # lines, not functions
     said = receiver.resources[program.pid]
     assert said["process.runtime.name"] == "BEAM" and re.fullmatch(r"1\d(\.\d+)+", said["process.runtime.version"])
+    # What is too deep to be told has both its ends.
+    assert any({"(recursion)", "chains:deep/0", "chains:spin/2"} <= set(stack.names) for stack in stacks)
     # What is in C is under the function that has called it.
     for function, called in NATIVE.items():
         names = [name for stack in stacks if f"chains:{function}" in stack.names for name in stack.names[:stack.names.index(f"chains:{function}")]]

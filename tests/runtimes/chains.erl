@@ -36,7 +36,8 @@ work(Server) ->
     H = native(),
     I = collected(),
     J = evaluated(),
-    lists:sum([A, B, C, D, E, F, G, H, I, J]).
+    K = deep(),
+    lists:sum([A, B, C, D, E, F, G, H, I, J, K]).
 
 recurse(0) -> spin(20000, 1);
 recurse(N) -> 1 + recurse(N - 1).
@@ -77,6 +78,12 @@ build(0, List) -> List;
 build(N, List) -> build(N - 1, [{N, [N | N]} | List]).
 
 evaluated() -> 1 + apply(?MODULE, init, [1000]).
+
+%% as what goes along a list without a tail call
+deep() -> 1 + deepening(5000).
+
+deepening(0) -> spin(20000, 1);
+deepening(N) -> 1 + deepening(N - 1).
 
 spin(0, N) -> N;
 spin(Left, N) -> spin(Left - 1, (N * 31 + Left) band 16#ffffff).

@@ -53,6 +53,10 @@ static bool resolve(const struct runtime_process *process, const struct sample_f
                     struct arena *text, struct runtime_name *ret)
 {
     const struct beam_place *place = (const struct beam_place *)process->place->word;
+    if (frame->where == BEAM_RECURSION) {
+        *ret = (struct runtime_name){.name = BYTES_LIT("(recursion)"), .file = BYTES_LIT("")};
+        return true;
+    }
     return beam_function_name(process->memory, place, frame, text, ret);
 }
 

@@ -10,8 +10,9 @@
 #include "sender/symbolize/elf/source.h"
 
 static uint8_t memory[1 << 16];
-static uint64_t reads;        /* of those who resolve names */
-static void (*on_read)(void); /* NULL: it does not change underneath */
+static uint64_t reads;          /* of those who resolve names */
+static void (*on_read)(void);   /* NULL: it does not change underneath */
+static uint64_t absent = ~0ull; /* in a page that is not there, for the steps */
 
 static inline void put(uint64_t at, uint64_t value)
 {
@@ -40,10 +41,12 @@ static inline struct source all(void)
     return source_read_by(read_some, NULL, sizeof memory);
 }
 
-/* As the steps that the kernel runs do; there is nothing at its very beginning. */
+/* As the steps that the kernel runs do; there is nothing at its very beginning, and in the page of `absent`.
+ */
 static inline int step_read(void *to, size_t n, uint64_t address)
 {
-    if (address < 64 || address > sizeof memory || n > sizeof memory - address)
+    if (address < 64 || address > sizeof memory || n > sizeof memory - address ||
+        (address >> 12 <= absent >> 12 && (address + n - 1) >> 12 >= absent >> 12))
         return -1;
     memcpy(to, memory + address, n);
     return 0;

@@ -45,7 +45,7 @@ enum {
 
 static struct beam_walk walk;
 static struct beam_place place;
-static uint64_t told[64];
+static uint64_t told[128];
 static uint32_t n_told;
 static struct sample_frame last;
 
@@ -126,7 +126,7 @@ static int walk_on(bool is_ahead)
     uint64_t address = thread.at.ip - thread.at.is_return;
     int first = -1;
     n_told = 0;
-    for (int i = 0; i < 60 && (i == 0 || walk.is_inside); i++) {
+    for (int i = 0; i < 200 && (i == 0 || walk.is_inside); i++) {
         int did = beam_walk_on(&thread, address, is_ahead);
         first = i ? first : did;
         last = walk.word;
@@ -173,6 +173,72 @@ UNIT(numbers_that_are_near_to_nothing_are_no_return_addresses)
     walk_on(false);
     CHECK_TOLD(CODE + 0x10, CODE + 0x103, CODE + 0x203);
     check_left();
+}
+
+/* `n` frames of `size` words each, that return to the same place, below those of put_stack. */
+static void put_recursion(uint32_t n, uint32_t size)
+{
+    static const uint64_t words[] = {VALUE, CODE + 0x104, CODE + 0x204, EXIT};
+    for (uint32_t i = 0; i < n * size; i++)
+        put(STACK + 8 * i, i % size == size - 1 ? CODE + 0x304 : VALUE);
+    memcpy(memory + STACK + 8 * n * size, words, sizeof words);
+}
+
+/* Both ends of it, and that it is one. */
+UNIT(recursion_is_told_as_such)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 5, 16};
+    for (uint32_t k = 0; k < 5; k++)
+        for (uint32_t n = BEAM_AGAIN - 1; n < 980 / sizes[k] && n < 300; n += k == 1 ? 1 : 7) {
+            begin();
+            put_recursion(n, sizes[k]);
+            in_code(CODE + 0x10);
+            walk_on(false);
+            bool is_much = n > BEAM_AGAIN;
+            uint32_t same = is_much ? BEAM_AGAIN : n;
+            ck_assert_uint_eq(n_told, 1 + same + is_much + 2);
+            for (uint32_t i = 0; i < same; i++)
+                ck_assert_uint_eq(told[1 + i], CODE + 0x303);
+            ck_assert(!is_much || told[1 + same] == BEAM_RECURSION);
+            ck_assert_uint_eq(told[n_told - 2], CODE + 0x103);
+            ck_assert_uint_eq(told[n_told - 1], CODE + 0x203);
+            check_left();
+        }
+}
+
+/* Frames of one return address have one size: what is between is none of them. */
+UNIT(what_comes_between_is_told)
+{
+    begin();
+    put_recursion(200, 2);
+    put(STACK + 8 * 301, CODE + 0x404);
+    in_code(CODE + 0x10);
+    walk_on(false);
+    ck_assert_uint_eq(n_told, 1 + BEAM_AGAIN + 1 + 1 + 49 + 2);
+    ck_assert_uint_eq(told[BEAM_AGAIN + 2], CODE + 0x403);
+    ck_assert_uint_eq(told[BEAM_AGAIN + 3], CODE + 0x303);
+    check_left();
+}
+
+/* As while the kernel clears the page that a call is about to write to. */
+UNIT(a_page_that_is_not_there_yet_has_nothing_in_it)
+{
+    begin();
+    static const uint64_t words[] = {VALUE, CODE + 0x104, VALUE, CODE + 0x204, EXIT};
+    memcpy(memory + STACK + 4096, words, sizeof words);
+    in_code(CODE + 0x10);
+    thread.at.sp = STACK + 4000;
+    absent = STACK;
+    ck_assert_int_eq(walk_on(false), STEP_TAKEN);
+    CHECK_TOLD(CODE + 0x10, CODE + 0x103, CODE + 0x203);
+    check_left();
+    in_code(CODE + 0x10); /* below it there would be something */
+    put(STACK + 4088, CODE + 0x104);
+    thread.at.sp = STACK + 4000;
+    absent = STACK + 4096;
+    walk_on(false);
+    ck_assert_uint_eq(thread.at.ip, 0);
+    absent = ~0ull;
 }
 
 UNIT(a_word_has_what_is_there)
