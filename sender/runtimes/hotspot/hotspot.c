@@ -65,8 +65,8 @@ static bool resolve(const struct runtime_process *process, const struct sample_f
         return hotspot_compiled_name(memory, place, frame, text, ret);
     if (frame->extra == HOTSPOT_STUB)
         return stub_name(memory, place, frame->where, text, ret);
-    return hotspot_method_cookie(memory, place, frame->where) == frame->file &&
-           hotspot_method_name(memory, place, frame->where, frame->extra, text, ret) &&
+    /* What is the same afterwards was so before: it would have had to come back meanwhile. */
+    return hotspot_method_name(memory, place, frame->where, frame->extra, text, ret) &&
            hotspot_method_cookie(memory, place, frame->where) == frame->file;
 }
 

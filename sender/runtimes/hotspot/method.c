@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Method → ConstMethod (code, lines, indices of names) → ConstantPool (names, the class) → Klass → Symbol.
- * Whoever asks compares before and after whether it is the method that is meant.
+ * Whoever asks compares afterwards whether it is the method that is meant.
  */
 #include "sender/runtimes/hotspot/method.h"
 
@@ -11,7 +11,9 @@
 #include "sender/runtimes/hotspot/numbers.h"
 
 #define CONST_READ 64u /* of a ConstMethod: hotspot_layout has seen to it that all is in that */
-#define HAS_LINES  1u  /* ConstMethod::_flags, in all versions */
+/* Of a symbol at once, as a call costs more: length and text of most. */
+#define SYMBOL_READ 64u
+#define HAS_LINES   1u /* ConstMethod::_flags, in all versions */
 /* A table of lines of 65,535 bytecodes. */
 #define LINES_MAX (192u << 10)
 
@@ -43,11 +45,17 @@ static bool is_name(const uint8_t *name, size_t n)
 static size_t read_symbol(const struct source *memory, const struct hotspot_place *p, uint64_t symbol,
                           uint8_t *to)
 {
-    uint16_t length;
-    if (!symbol || !source_read(memory, symbol + p->symbol_length, &length, sizeof length))
+    uint8_t piece[SYMBOL_READ];
+    size_t got = symbol ? source_read_some(memory, symbol + p->symbol_length, piece, sizeof piece) : 0;
+    if (got < sizeof(uint16_t))
         return 0;
-    size_t n = min_of((size_t)length, (size_t)HOTSPOT_NAME_MAX);
-    return source_read(memory, symbol + p->symbol_body, to, n) && is_name(to, n) ? n : 0;
+    size_t n = min_of((size_t)half(piece, 0), (size_t)HOTSPOT_NAME_MAX),
+           from = (size_t)p->symbol_body - p->symbol_length, have = from < got ? min_of(n, got - from) : 0;
+    memcpy(to, piece + (have ? from : 0), have);
+    return (have == n || source_read(memory, symbol + p->symbol_body + have, to + have, n - have)) &&
+                   is_name(to, n)
+               ? n
+               : 0;
 }
 
 /* An entry of a pool that is a symbol's address. */

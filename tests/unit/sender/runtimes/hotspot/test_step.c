@@ -240,7 +240,9 @@ UNIT(the_interpreter_has_method_and_bytecode_in_its_frame)
     ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x30);
     ck_assert_uint_eq(at.sp, bp + 0x40); /* the caller's before arguments were moved */
     ck_assert_uint_eq(at.bp, STACK + 0x400);
+    reads = 0;
     ck_assert(is_named(&word));
+    ck_assert_uint_le(reads, 17); /* each is charged for more than what it reads */
     ck_assert(bytes_is(name.name, "com.acme.Shop.sell"));
     ck_assert_uint_eq(name.line, 1041);
     ck_assert(step(&live, &word));
@@ -417,6 +419,30 @@ UNIT(what_can_be_no_name_is_none)
     memory[OUTER + 0x200 + 6 + 1] = 0xc4; /* "s?ll": Java's UTF-8 need not be others' */
     ck_assert(is_named(&word));
     ck_assert(bytes_is(name.name, "com.acme.Shop.s?ll"));
+}
+
+UNIT(names_may_be_long_or_at_the_end_of_memory)
+{
+    struct sample_frame word = {
+        .kind = SAMPLE_FRAME_WORD, .extra = HOTSPOT_COMPILED, .file = 77, .where = CODE(METHOD) + 0x50};
+    char class[200], whole[210];
+    for (size_t n = 55; n < sizeof class; n++) {
+        begin();
+        memset(class, 'x', n);
+        class[n] = 0;
+        put_symbol(OUTER + 0x2c0, class);
+        snprintf(whole, sizeof whole, "%s.sell", class);
+        ck_assert(is_named(&word));
+        ck_assert(bytes_is(name.name, whole));
+    }
+    begin();
+    put_symbol(sizeof memory - 10, "sell");
+    put_n(OUTER + 0x100 + 64 + 16, sizeof memory - 10, 8);
+    ck_assert(is_named(&word));
+    ck_assert(bytes_is(name.name, "com.acme.Shop.sell"));
+    put_n(sizeof memory - 6, 5, 2);
+    ck_assert(!is_named(&word));
+    arena_release(&text);
 }
 
 static void compile_anew(void)
