@@ -11,11 +11,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/hash.h"
+#include "proto/base/hash_table.h"
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
@@ -37,8 +41,8 @@ struct word_table {
     struct words_process of;
     uint64_t used;
     _Atomic uint32_t held; /* its words, and itself by `tables` */
-    struct intern frames;
-    VEC(struct word *) word; /* by number in `frames` */
+    struct hash_table by_frame;
+    VEC(struct word *) word; /* by number there */
     struct arena words;
     /* The words' thread's. */
     struct intern texts;
@@ -73,7 +77,7 @@ static void table_let_go(struct word_table *t)
 {
     if (atomic_fetch_sub(&t->held, 1) > 1)
         return;
-    intern_release(&t->frames);
+    hash_table_release(&t->by_frame);
     intern_release(&t->texts);
     intern_release(&t->likenesses);
     vec_release(&t->like);
@@ -148,18 +152,21 @@ static bool keep(struct word_table *t, struct bytes *text)
     return true;
 }
 
-/* Keeps a name, and those of what it was inlined into. NULL: memory is out. */
-static const struct runtime_name *keep_name(struct word_table *t, const struct runtime_name *name)
+/* Keeps a name, and those of what it was inlined into. NULL: memory is out. There are many: they have no mark
+ * where their runtime does not ask for it. */
+static const struct runtime_name *keep_name(struct word_table *t, const struct runtime_name *name,
+                                            const struct runtime *runtime)
 {
     const struct runtime_name *first = NULL, **at = &first;
+    size_t size = runtime->has_changed ? sizeof *first : offsetof(struct runtime_name, mark);
     for (; name; name = name->caller) {
-        struct runtime_name *kept = arena_alloc(&t->names, sizeof *kept);
+        struct runtime_name *kept = arena_alloc(&t->names, size);
         if (!kept)
             return NULL;
-        *kept = *name;
+        memcpy(kept, name, size);
         if (!keep(t, &kept->name) || !keep(t, &kept->file))
             return NULL;
-        atomic_fetch_add(&t->n_text, sizeof *kept);
+        atomic_fetch_add(&t->n_text, size);
         *at = kept;
         at = &kept->caller;
     }
@@ -232,8 +239,8 @@ static struct finding *find(const struct words *w, const struct word *word, stru
     f->process = (struct runtime_process){
         .pid = t->of.pid, .start = t->of.start, .memory = &f->memory, .place = &f->place};
     f->name.file = BYTES_LIT("");
-    f->has = has;
-    if (has)
+    f->has = has && word_runtime(word)->has_changed;
+    if (f->has)
         f->mark = has->mark;
     if (f->memory.fd < 0) {
         free(f);
@@ -263,7 +270,7 @@ static bool find_name(struct words *w, struct word *word)
     }
     uint64_t likeness = runtime->likeness ? runtime->likeness(&word->frame) : 0;
     if (f && f->is_found)
-        found = keep_name(t, &f->name);
+        found = keep_name(t, &f->name, runtime);
     if (f)
         forget_finding(&f->errand);
     if (!found)
@@ -419,12 +426,13 @@ static struct word_table *table_of(struct words *w, const struct words_process *
 static struct word *word_of(struct words *w, struct word_table *t, const struct sample_frame *frame)
 {
     struct bytes key = bytes_of(frame, sizeof *frame);
-    uint32_t number = intern_find(&t->frames, key);
-    if (number != INTERN_NONE)
-        return t->word.p[number];
+    struct hash_at at = hash_table_at(&t->by_frame, hash_bytes(key, hash_seed()));
+    for (uint32_t i; (i = hash_table_next(&t->by_frame, &at)) != HASH_NONE;)
+        if (memcmp(&t->word.p[i]->frame, frame, sizeof *frame) == 0)
+            return t->word.p[i];
     struct word *word = arena_calloc(&t->words, 1, sizeof *word);
     if (!word || vec_reserve(&t->word, (uint64_t)t->word.n + 1) < 0 ||
-        intern_add(&t->frames, key) == INTERN_NONE)
+        hash_table_add(&t->by_frame, at, t->word.n) < 0)
         return NULL;
     word->table = t;
     word->frame = *frame;

@@ -20,8 +20,10 @@
 struct words;
 struct word;
 
-/* Words kept of one process, and what their names may take; what is above begins anew. */
-#define WORDS_TABLE_MAX  10000u
+/* Words kept of one process, 250 bytes each, and what their names may take; what is above begins anew,
+ * which costs all of them again: so it is far more than anybody runs at a time. A program of 10,000 functions
+ * that are called from 10,000 places has twice as many. */
+#define WORDS_TABLE_MAX  40000u
 #define WORDS_TABLE_TEXT (4u << 20)
 /* Of all processes; then the one that has most begins anew. */
 #define WORDS_MAX 200000u
