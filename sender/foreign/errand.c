@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that have nothing to do wait for the next errand: to hand one over takes a few microseconds. There
- * are as many as go at once, and those that were left.
+ * Who has nothing to do waits for the next errand: to hand one over takes a few microseconds. There are as
+ * many as go at once, and those that were left.
+ *
+ * They share everything with us but the process they belong to. A server of FUSE that has taken a question
+ * and keeps it holds who asked so fast that not even SIGKILL ends him (request_wait_answer() of the kernel
+ * waits uninterruptibly then, and so does a page fault on behalf of another process), and a process does not
+ * end before its last thread has. So a thread makes a process that runs on in its place and in its memory, as
+ * vfork(2) does, and only sleeps until that ends, which SIGKILL can wake it from.
  */
 #include "sender/foreign/errand.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +35,8 @@ struct kept {
     uint64_t until; /* 0: the place is free */
 };
 
+#define ERRAND_STACK (128u << 10)
+
 struct runner {
     pthread_cond_t wake;
     pid_t tid; /* 0: it has not begun */
@@ -36,11 +48,21 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t back = PTHREAD_COND_INITIALIZER;
 static struct kept kept[ERRAND_USERS + 1];
 static struct runner *idle;
+static pid_t our_pid;
+static uint64_t spent;
 static void (*first_thing)(void);
 
 void errand_begin(void (*begin)(void))
 {
     first_thing = begin;
+}
+
+uint64_t errand_spent(void)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t ns = spent;
+    pthread_mutex_unlock(&lock);
+    return ns;
 }
 
 static struct kept *kept_of(uint32_t user)
@@ -74,11 +96,9 @@ static void come_back_late(struct errand *e)
     e->forget(e);
 }
 
-static void *run(void *argument)
+/* Does what is handed to it, for ever. */
+static _Noreturn void serve(struct runner *r)
 {
-    struct runner *r = argument;
-    if (first_thing)
-        first_thing();
     pthread_mutex_lock(&lock);
     r->tid = gettid();
     for (;;) {
@@ -91,6 +111,7 @@ static void *run(void *argument)
             e->go(e);
             e->cost = (int64_t)(clock_thread() - begun);
             pthread_mutex_lock(&lock);
+            spent += (uint64_t)e->cost;
         }
         r->errand = NULL;
         r->next = idle;
@@ -102,7 +123,27 @@ static void *run(void *argument)
             pthread_cond_broadcast(&back);
         }
     }
-    return NULL;
+}
+
+/* In the process of its own, on which everything of the thread's but its number is found as it was. */
+static int serve_alone(void *argument)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it ends with the thread, which ends with us */
+    prctl(PR_SET_NAME, "profsend-errand");
+    if (getppid() == our_pid)
+        serve(argument);
+    return 0;
+}
+
+static void *run(void *argument)
+{
+    _Alignas(16) uint8_t stack[ERRAND_STACK];
+    if (first_thing)
+        first_thing();
+    for (pid_t pid; (pid = clone(serve_alone, stack + sizeof stack,
+                                 CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_VFORK, argument)) > 0;)
+        (void)waitpid(pid, NULL, __WALL); /* somebody has killed it: another goes on */
+    serve(argument);                      /* it may not be made: the thread goes itself */
 }
 
 /* Under the lock. NULL: there cannot be one more. */
@@ -121,7 +162,8 @@ static struct runner *take_runner(void)
     pthread_cond_init(&r->wake, NULL);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, 256 << 10);
+    pthread_attr_setstacksize(&attr, 2 * ERRAND_STACK);
+    our_pid = getpid();
     int failed = thread_begin(&thread, &attr, run, r);
     pthread_attr_destroy(&attr);
     if (failed) {
@@ -138,7 +180,7 @@ static bool is_running(const struct runner *r)
     char path[64], text[128];
     if (r->tid == 0)
         return true;
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)r->tid);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)r->tid);
     autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     text[max_of(n, (ssize_t)0)] = '\0';

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may never come back is done by another thread. A process's owner decides how long whoever looks into
- * it waits: a page of its memory, or a lock that all need who ask for its mappings, its memory or its
- * environment, may wait for a server of FUSE that is its owner's own program. No signal but one that ends us
- * all ends that. So a thread goes; if it does not come back in time it is left there, with what it was to
- * bring.
+ * What may never come back is done by another thread, in a process of its own that shares our memory and
+ * descriptors. A process's owner decides how long whoever looks into it waits: a page of its memory, or a
+ * lock that all need who ask for its mappings, its memory or its environment, may wait for a server of FUSE
+ * that is its owner's own program, and no signal ends that. If who goes does not come back in time he is left
+ * there, with what he was to bring.
  *
  *     struct errand first in what it needs and brings, by malloc
  *     if (errand_run(&mine->errand, user) == 0) … it is the caller's again
@@ -42,6 +42,9 @@ int errand_run(struct errand *e, uint32_t user);
 
 /* What each thread that goes does first: rights are a thread's own. Once, before the first one goes. */
 void errand_begin(void (*begin)(void));
+
+/* ns of CPU time that all took which were not left: our own process's time lacks it. */
+uint64_t errand_spent(void);
 
 /* By errands, of what belongs to a user's process: opens a path under /proc to be read (a descriptor or
  * -errno; `flags`: O_PATH, or 0); reads the beginning of one (how many bytes or -errno); and n bytes of an

@@ -10,6 +10,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "sender/foreign/errand.h"
 
 /* host.arch has its own words for some machines (semantic conventions, "Host"). */
 static const char *arch_of(const char *machine)
@@ -76,7 +77,7 @@ uint64_t host_own_cpu(void)
     if (getrusage(RUSAGE_SELF, &use) < 0)
         return 0;
     return (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * NSEC_PER_SEC +
-           (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * NSEC_PER_USEC;
+           (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * NSEC_PER_USEC + errand_spent();
 }
 
 size_t host_own_memory(void)

@@ -113,11 +113,12 @@ static int build(scmp_filter_ctx filter)
         r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
         r = -r == EDOM ? 0 : r; /* this machine has no such call */
     }
-    /* Threads are made, processes are not. clone3's flags cannot be looked at: glibc then uses clone. */
+    /* Threads are made, and who runs errands (sender/foreign); processes with memory of their own are not.
+     * clone3's flags cannot be looked at: glibc then uses clone. */
     r = r ? r : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     return r ? r
              : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-                                SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+                                SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_VM, 0));
 }
 
 void sandbox_enter(void)

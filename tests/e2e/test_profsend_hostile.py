@@ -16,9 +16,9 @@ from programs import BUILD, Process, running, wait_for
 from test_profsend_kinds import SIGMAS, Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
 
 NOBODY = 65534
-# A file system that shows a folder, by Debian's python3-fusepy.
+# A file system that shows a folder, by Debian's python3-fusepy. While there is a file `keep` in it, it keeps what it is asked to read.
 SHOWS = """
-import os, sys
+import os, sys, time
 sys.path.insert(0, "/usr/lib/python3/dist-packages")
 import fusepy
 class Shows(fusepy.Operations):
@@ -26,7 +26,11 @@ class Shows(fusepy.Operations):
         st = os.lstat(sys.argv[1] + path)
         return {k: getattr(st, k) for k in dir(st) if k in ("st_atime", "st_ctime", "st_gid", "st_mode", "st_mtime", "st_nlink", "st_size", "st_uid")}
     def open(self, path, flags): return os.open(sys.argv[1] + path, os.O_RDONLY)
-    def read(self, path, n, offset, fh): return os.pread(fh, n, offset)
+    def read(self, path, n, offset, fh):
+        while os.path.exists(sys.argv[1] + "/keep"):
+            print("kept", flush=True)
+            time.sleep(0.1)
+        return os.pread(fh, n, offset)
 fusepy.FUSE(Shows(), sys.argv[2], foreground=True, nothreads=True, allow_other=True)
 """
 # Says by its process context that its threads publish theirs, in a file of which a search would never end: the chain of symbols
@@ -222,6 +226,51 @@ def test_a_process_that_cannot_be_looked_into_keeps_nobody_waiting(truth, everyb
             finally:
                 server.process.send_signal(signal.SIGCONT)  # until then nothing ends who waits
                 os.killpg(keeper.pid, signal.SIGKILL)
+
+
+# Says by its process context that what it publishes is in a page that a file system keeps back.
+PUBLISHER = """
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static volatile unsigned sink;
+int main(int argc, char **argv)
+{
+    struct { char signature[8]; uint32_t version, size; uint64_t published, payload; } head = {"OTEL_CTX", 2, 100, 1, 0};
+    int fd = memfd_create("OTEL_CTX", 0);
+    head.payload = (uintptr_t)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, open(argv[1], O_RDONLY), 0);
+    ftruncate(fd, 4096);
+    memcpy(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0), &head, sizeof head);
+    write(1, "published", 9);
+    for (;;)
+        sink++;
+}
+"""
+
+
+def test_memory_that_never_comes_does_not_keep_profsend_from_ending(truth, everybodys):
+    """Who has asked for it is not ended by SIGKILL, either: it is not profsend itself."""
+    with Kinds() as receiver, shown(everybodys) as server:
+        (everybodys / "source/page").write_bytes(bytes(4096))
+        (everybodys / "publisher.c").write_text(PUBLISHER)
+        subprocess.run(["gcc", "-D_GNU_SOURCE", "-O1", "publisher.c", "-o", "pg-publisher"], check=True, cwd=everybodys)
+        publisher = Process(as_nobody(everybodys / "pg-publisher", everybodys / "mount/page"))
+        with running(publisher):
+            wait_for(lambda: "published" in publisher.log(), "a context")
+            (everybodys / "source/keep").touch()
+            sender = profsend(receiver)
+            with running(sender):
+                try:
+                    at_work(sender)
+                    wait_for(lambda: "kept" in server.log(), "a look at what is published")
+                    others = Process([truth, "spin", "600"])
+                    with running(others):
+                        wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(others.pid, "samples/count")), "others' names")
+                    assert sender.stop() == 0, sender.log()
+                finally:
+                    (everybodys / "source/keep").unlink()  # until then it does not end if it waits
 
 
 def test_a_perf_map_of_another_user_names_nothing(everybodys):
