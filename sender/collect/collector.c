@@ -110,7 +110,7 @@ static uint32_t file_in_window(struct collector *c, const struct process *proces
 static bool open_known(struct collector *c, const struct process *process, const struct sample_frame *from,
                        struct allowance *user, struct collector_code *ret)
 {
-    if (!c->code || allowance_is_spent(user) || !c->code(c->code_user, from->file, ret))
+    if (!c->code || allowance_is_spent(user) || !c->code(c->code_user, from->file, process->user, ret))
         return false;
     if (ret->is_vdso)
         ret->key = collector_vdso;

@@ -128,7 +128,7 @@ uint32_t files_add(struct files *f, const struct binary_key *key, int fd, struct
 {
     struct stat st;
     struct source source;
-    struct entry *e = fstat(fd, &st) == 0 && source_file(&source, fd) == 0 ? add(f, key) : NULL;
+    struct entry *e = foreign_stat(fd, &st) == 0 && source_file(&source, fd) == 0 ? add(f, key) : NULL;
     if (!e)
         return 0;
     e->size = st.st_size;
@@ -155,7 +155,8 @@ void files_check(struct files *f, uint32_t number, int fd, struct allowance *use
     struct stat st;
     struct source source;
     struct entry *e = f->entry[number - 1];
-    if (allowance_is_spent(user) || fstat(fd, &st) < 0 || foreign_is_unchanged(&st, e->size, e->changed))
+    if (allowance_is_spent(user) || foreign_stat(fd, &st) < 0 ||
+        foreign_is_unchanged(&st, e->size, e->changed))
         return;
     if (source_file(&source, fd) == 0)
         entry_read(e, &source, user);

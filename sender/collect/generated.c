@@ -87,7 +87,7 @@ static void settle_process(struct generated *g, const struct procs *procs, const
     if (!map || !allowance_take(user, 0))
         return;
     autoclose int fd = procs_open_perf_map(procs, process);
-    if (fd < 0 || fstat(fd, &st) < 0 || source_file(&source, fd) < 0)
+    if (fd < 0 || foreign_stat(fd, &st) < 0 || source_file(&source, fd) < 0)
         return;
     bool is_same = foreign_is_unchanged(&st, map->size, map->changed);
     for (uint32_t i = 0; i < n && !is_same; i++)

@@ -24,6 +24,19 @@ void allowance_charge(struct allowance *a, int64_t cost)
     }
 }
 
+void allowance_exhaust(struct allowance *a)
+{
+    for (const struct allowance *first = a; a && (a == first || a->from); a = a->from) /* not everybody's */
+        a->left = min_of(a->left, INT64_C(0));
+}
+
+uint32_t allowance_user(const struct allowance *a)
+{
+    while (a->from && a->from->from)
+        a = a->from;
+    return a->user;
+}
+
 void allowance_settle(struct allowance *a, int64_t charged, int64_t cost)
 {
     int64_t rest = cost - (a->charged - charged);

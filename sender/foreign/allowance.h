@@ -40,6 +40,12 @@ void allowance_charge(struct allowance *a, int64_t cost);
  * were paid for while they were read are not paid for again by the time it took. */
 void allowance_settle(struct allowance *a, int64_t charged, int64_t cost);
 
+/* Nothing more is to be had of it, and of its user's, until some comes back. NULL: nothing happens. */
+void allowance_exhaust(struct allowance *a);
+
+/* Whose it is, of a ledger's or a part of one. */
+uint32_t allowance_user(const struct allowance *a);
+
 /* Charges one call that reads n bytes. False: it may not be made. NULL: it may. */
 static inline bool allowance_take(struct allowance *a, size_t n)
 {

@@ -232,7 +232,8 @@ int errand_run(struct errand *e, uint32_t user)
 /* Reading, opening or both. */
 struct reading {
     struct errand errand;
-    int fd; /* -1: by `path`; its own */
+    int fd;    /* its own; -1: it opens what is at a place, */
+    int place; /* or, -1, at `path` */
     int flags, error;
     bool is_to_open; /* and no more: fd is what comes of it */
     off_t at;
@@ -244,8 +245,8 @@ struct reading {
 static void forget_reading(struct errand *e)
 {
     struct reading *r = (struct reading *)e;
-    if (r->fd >= 0)
-        close(r->fd);
+    cleanup_close(&r->fd);
+    cleanup_close(&r->place);
     free(r->bytes);
     free(r);
 }
@@ -253,8 +254,10 @@ static void forget_reading(struct errand *e)
 static void read_it(struct errand *e)
 {
     struct reading *r = (struct reading *)e;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", r->place);
     if (r->fd < 0)
-        r->fd = open(r->path, r->flags | O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        r->fd = open(r->place >= 0 ? path : r->path, r->flags | O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (r->fd < 0)
         r->error = errno;
     ssize_t got = r->fd >= 0 && !r->is_to_open ? 1 : 0;
@@ -268,6 +271,8 @@ static void read_it(struct errand *e)
     }
     if (got < 0 && r->done == 0)
         r->error = errno;
+    if (r->place >= 0)
+        close(take_fd(&r->fd)); /* it is told, and may keep who tells it */
 }
 
 static struct reading *reading_new(const char *path, size_t n)
@@ -276,7 +281,7 @@ static struct reading *reading_new(const char *path, size_t n)
     struct reading *r = calloc(1, sizeof *r + length);
     if (!r)
         return NULL;
-    *r = (struct reading){.errand = {.go = read_it, .forget = forget_reading}, .fd = -1, .n = n};
+    *r = (struct reading){.errand = {.go = read_it, .forget = forget_reading}, .fd = -1, .place = -1, .n = n};
     memcpy(r->path, path, length);
     if (n && !(r->bytes = malloc(n))) {
         free(r);
@@ -318,14 +323,21 @@ ssize_t errand_read_path(const char *path, void *to, size_t n, uint32_t user)
     return r ? bring(r, to, user) : -ENOMEM;
 }
 
+bool errand_is_place(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_PATH);
+}
+
 ssize_t errand_pread(int fd, void *to, size_t n, off_t at, uint32_t user)
 {
     struct reading *r = reading_new("", n);
     if (!r)
         return -ENOMEM;
     r->at = at;
-    r->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* the caller may close his meanwhile */
-    if (r->fd < 0) {
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* the caller may close his meanwhile */
+    *(errand_is_place(fd) ? &r->place : &r->fd) = copy;
+    if (copy < 0) {
         forget_reading(&r->errand);
         return -errno;
     }

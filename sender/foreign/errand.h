@@ -48,9 +48,12 @@ uint64_t errand_spent(void);
 
 /* By errands, of what belongs to a user's process: opens a path under /proc to be read (a descriptor or
  * -errno; `flags`: O_PATH, or 0); reads the beginning of one (how many bytes or -errno); and n bytes of an
- * open one at an offset, or, -1, what comes next at once. */
+ * open one, which may be a place (open.h), at an offset, or, -1, what comes next at once. */
 int errand_open(const char *path, int flags, uint32_t user);
 ssize_t errand_read_path(const char *path, void *to, size_t n, uint32_t user);
 ssize_t errand_pread(int fd, void *to, size_t n, off_t at, uint32_t user);
+
+/* Whether a descriptor is a place (O_PATH), which nobody but an errand reads. */
+bool errand_is_place(int fd);
 
 #endif

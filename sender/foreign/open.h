@@ -2,6 +2,12 @@
 /*
  * Opens files of others: regular ones alone, without waiting for who is behind a pipe or a device, and
  * without touching it.
+ *
+ * Behind FUSE, a network or a stack of layers there may be a server that never answers, and who asks it for
+ * anything, be it to open, to read, to say what there is or, in close(2), to be told of it, waits for ever.
+ * So it is only asked by errands (errand.h), and a file there is opened as a place and no more (O_PATH): each
+ * time that a source reads of it an errand does all that there is to do. Files on block devices and in memory
+ * are opened to be read.
  */
 #ifndef SENDER_FOREIGN_OPEN_H
 #define SENDER_FOREIGN_OPEN_H
@@ -11,19 +17,24 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* Whether that is why a file could not be opened: its file system does not answer (answering.h). Then it is
- * not to be looked for by another name, either. */
+/* Whether that is why a file could not be opened: its file system does not answer, or its user has kept an
+ * errand. Then it is not to be looked for by another name, either. */
 static inline bool foreign_is_silent(int r)
 {
     return -r == ETIMEDOUT;
 }
 
 /* A file by its path below `root` ("/", "/proc/PID/root"): no link and no ".." leads out of it. `flags`:
- * O_NOFOLLOW, or 0. A descriptor (O_RDONLY), -ENOENT for what is no regular file, or -errno. */
-int foreign_open(const char *root, const char *path, int flags);
+ * O_NOFOLLOW, or 0; `user`: whose process led to it. A descriptor to read by a source, -ENOENT for what is no
+ * regular file, or -errno. Any thread. */
+int foreign_open(const char *root, const char *path, int flags, uint32_t user);
 
 /* A file by a link of /proc that the kernel itself keeps (exe, map_files/…) of a user's process. The same. */
 int foreign_open_link(const char *path, uint32_t user);
+
+/* fstat(2) by what is known already: no server is asked. Device, inode, type, owner, size and times; 0 or
+ * -errno. */
+int foreign_stat(int fd, struct stat *ret);
 
 /* A file as the kernel says which one a mapping is of. */
 struct foreign_file {
@@ -36,7 +47,7 @@ struct foreign_file {
 
 /* Whether an open file is that one. On btrfs and overlayfs mappings and stat(2) name different devices, and
  * overlayfs may put the number of a layer into the inode's upper bits: there the inode decides. */
-bool foreign_is(int fd, const struct foreign_file *file);
+bool foreign_is(int fd, const struct foreign_file *file, uint32_t user);
 
 /* The same file later: by its change time, which nobody can set, and not by what it is called. */
 static inline bool foreign_is_unchanged(const struct stat *st, int64_t size, struct timespec changed)

@@ -351,10 +351,10 @@ int procs_open_memory(const struct procs *p, const struct process *process)
 }
 
 /* Keeps a descriptor only if it is the region's file. */
-static int check_file(int fd, const struct region *region)
+static int check_file(int fd, const struct region *region, uint32_t user)
 {
     struct foreign_file file = {region->inode, region->major, region->minor};
-    if (fd < 0 || foreign_is(fd, &file))
+    if (fd < 0 || foreign_is(fd, &file, user))
         return fd;
     close(fd);
     return -ESTALE;
@@ -368,16 +368,19 @@ static void root_of(const struct procs *p, const struct process *process, char r
 int procs_open_region(const struct procs *p, const struct process *process, const struct region *region)
 {
     char name[PATH_MAX];
+    const char *path = (const char *)region->path.p;
     if (region->inode == 0 || process->is_gone)
         return -ENOENT;
     snprintf(name, sizeof name, "%s/%u/map_files/%lx-%lx", p->root, process->pid,
              (unsigned long)region->start, (unsigned long)region->end);
-    int fd = check_file(foreign_open_link(name, process->user), region);
+    int fd = check_file(foreign_open_link(name, process->user), region, process->user);
     if (fd >= 0 || foreign_is_silent(fd) || region->path.n == 0 || region->path.p[0] != '/')
         return fd;
     root_of(p, process, name);
-    fd = check_file(foreign_open(name, (const char *)region->path.p, 0), region);
-    return fd >= 0 ? fd : check_file(foreign_open("/", (const char *)region->path.p, 0), region);
+    fd = check_file(foreign_open(name, path, 0, process->user), region, process->user);
+    if (fd >= 0 || foreign_is_silent(fd))
+        return fd;
+    return check_file(foreign_open("/", path, 0, process->user), region, process->user);
 }
 
 int procs_open_perf_map(const struct procs *p, const struct process *process)
@@ -389,7 +392,7 @@ int procs_open_perf_map(const struct procs *p, const struct process *process)
         return -errno;
     root_of(p, process, root);
     snprintf(name, sizeof name, "/tmp/perf-%u.map", process->namespace_pid);
-    int fd = foreign_open(root, name, O_NOFOLLOW);
+    int fd = foreign_open(root, name, O_NOFOLLOW, process->user);
     if (fd < 0 || foreign_may_speak(fd, st.st_uid))
         return fd;
     close(fd);

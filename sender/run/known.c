@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
-#include "sender/foreign/answering.h"
 #include "sender/run/opener.h"
 
 struct known_file {
@@ -98,16 +97,7 @@ static int open_copy(const struct known *k, uint32_t serial)
     return -1;
 }
 
-/* A copy of which the file system has fallen silent is as good as none. */
-static int or_none(int fd)
-{
-    if (fd < 0 || foreign_answers(fd))
-        return fd;
-    close(fd);
-    return -1;
-}
-
-bool known_open(struct known *k, uint32_t serial, struct collector_code *ret)
+bool known_open(struct known *k, uint32_t serial, uint32_t user, struct collector_code *ret)
 {
     pthread_mutex_lock(&k->lock);
     const struct known_file *file = &k->file[serial % UNWIND_FILES];
@@ -123,8 +113,7 @@ bool known_open(struct known *k, uint32_t serial, struct collector_code *ret)
     ret->is_vdso = key.inode == 0;
     ret->key =
         (struct binary_key){.inode = key.inode, .major = key.device >> 20, .minor = key.device & 0xfffff};
-    ret->fd = or_none(ret->fd);
     if (ret->fd < 0 && *ret->path == '/')
-        ret->fd = opener_named(ret->path, &key);
+        ret->fd = opener_named(ret->path, &key, user);
     return true;
 }

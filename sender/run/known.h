@@ -24,7 +24,7 @@ struct known *known_free(struct known *k); /* returns NULL; NULL is fine */
 void known_add(struct known *k, uint32_t serial, const struct unwind_key *key, int fd);
 
 /* A collector's `code`: false where no file has the serial any more. */
-bool known_open(struct known *k, uint32_t serial, struct collector_code *ret);
+bool known_open(struct known *k, uint32_t serial, uint32_t user, struct collector_code *ret);
 
 /* Closes what is open: when nothing was asked for in a while. */
 void known_rest(struct known *k);

@@ -56,22 +56,22 @@ uint32_t opener_user(uint32_t pid)
 
 /* Keeps a descriptor only if it is of the key's file: another one of its size and time, which anybody can
  * make, would speak for it. */
-static int check(int fd, const struct unwind_key *key)
+static int check(int fd, const struct unwind_key *key, uint32_t user)
 {
     struct stat st;
     struct foreign_file file = {key->inode, key->device >> 20, key->device & 0xfffff};
     if (fd < 0)
         return fd;
-    if (foreign_is(fd, &file) && fstat(fd, &st) == 0 && (uint64_t)st.st_size == key->size &&
+    if (foreign_is(fd, &file, user) && foreign_stat(fd, &st) == 0 && (uint64_t)st.st_size == key->size &&
         (uint64_t)st.st_mtim.tv_sec == key->mtime)
         return fd;
     close(fd);
     return -ESTALE;
 }
 
-int opener_named(const char *path, const struct unwind_key *key)
+int opener_named(const char *path, const struct unwind_key *key, uint32_t user)
 {
-    return check(foreign_open("/", path, 0), key);
+    return check(foreign_open("/", path, 0, user), key, user);
 }
 
 int opener_maps(uint32_t pid, uint32_t user, struct maps *ret)
@@ -114,7 +114,7 @@ static bool describe(const struct opener *o, uint32_t pid, const struct region *
         return true;
     }
     autoclose int fd = opener_mapped(o, pid, region->start, region->end);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 || foreign_stat(fd, &st) < 0)
         return false;
     ret->key = (struct unwind_key){.inode = region->inode,
                                    .size = (uint64_t)st.st_size,
@@ -203,30 +203,31 @@ static void keep_path(struct opener *o, const struct unwind_key *key, int fd)
 }
 
 /* A file by the name it had: for another namespace's files it leads elsewhere, which is seen. */
-static int open_by_path(struct opener *o, const struct unwind_key *key)
+static int open_by_path(struct opener *o, const struct unwind_key *key, uint32_t user)
 {
     const struct path *p = path_of(o, key);
-    return p->path && same_key(&p->key, key) ? opener_named(p->path, key) : -ENOENT;
+    return p->path && same_key(&p->key, key) ? opener_named(p->path, key, user) : -ENOENT;
 }
 
 int opener_open(void *of)
 {
     const struct whereabouts *at = of;
+    uint32_t user = opener_user(at->pid);
     int fd;
     if (at->end) {
-        fd = check(opener_mapped(at->opener, at->pid, at->start, at->end), at->key);
+        fd = check(opener_mapped(at->opener, at->pid, at->start, at->end), at->key, user);
     } else {
         char link[64];
         snprintf(link, sizeof link, "/proc/%u/exe", at->pid);
-        fd = check(foreign_open_link(link, opener_user(at->pid)), at->key);
+        fd = check(foreign_open_link(link, user), at->key, user);
         if (fd < 0 && !foreign_is_silent(fd) && at->path[0] == '/')
-            fd = opener_named(at->path, at->key);
+            fd = opener_named(at->path, at->key, user);
     }
     /* Of a process that has begun another program meanwhile it was another file. */
     if (foreign_is_silent(fd))
         return fd;
     if (fd < 0)
-        return open_by_path(at->opener, at->key);
+        return open_by_path(at->opener, at->key, user);
     keep_path(at->opener, at->key, fd);
     return fd;
 }

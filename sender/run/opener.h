@@ -33,9 +33,9 @@ int opener_open(void *of);
 /* The file a process has mapped at [start, end), whichever it is. A descriptor, the caller's; or -errno. */
 int opener_mapped(const struct opener *o, uint32_t pid, uint64_t start, uint64_t end);
 
-/* The key's file by an absolute name, if it is yet that one, unchanged. A descriptor, the caller's; or
- * -errno. Any thread. */
-int opener_named(const char *path, const struct unwind_key *key);
+/* The key's file by an absolute name to which a user's process led, if it is yet that one, unchanged. A
+ * descriptor, the caller's; or -errno. Any thread. */
+int opener_named(const char *path, const struct unwind_key *key, uint32_t user);
 
 /* The mappings of a process with code in them, from its /proc: as sampler_files_of hands them on, for kernels
  * where that cannot. The files of those that are among the n of `before` are not looked at again. 0 or

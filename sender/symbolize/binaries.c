@@ -11,7 +11,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
-#include "sender/foreign/answering.h"
+#include "sender/foreign/errand.h"
 #include "sender/foreign/open.h"
 #include "sender/symbolize/cache/stored.h"
 #include "sender/symbolize/elf/debugfile.h"
@@ -156,7 +156,8 @@ static bool names_key(const struct binaries *b, const struct entry *e, struct na
     struct statx x = {0};
     *ret = (struct names_key){
         .file = e->binary.key, .size = e->source.size, .changed = {e->changed.tv_sec, e->changed.tv_nsec}};
-    if (!b->options.stored || e->fd < 0 || statx(e->fd, "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &x) < 0)
+    if (!b->options.stored || e->fd < 0 ||
+        statx(e->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID_UNIQUE, &x) < 0)
         return false;
     if (x.stx_dev_major != 0)
         return true;
@@ -165,6 +166,15 @@ static bool names_key(const struct binaries *b, const struct entry *e, struct na
     ret->mount = x.stx_mnt_id;
     memcpy(ret->boot, b->boot, sizeof ret->boot);
     return true;
+}
+
+/* Whether the disk that names are kept on does: it may be a network's. It is nobody's but ours. */
+static bool stored_answers(const struct binaries *b)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", stored_folder(b->options.stored));
+    autoclose int fd = errand_open(path, O_DIRECTORY, UINT32_MAX);
+    return fd >= 0;
 }
 
 /* The names of a file: those there are, or were at the end of an earlier start. */
@@ -176,7 +186,7 @@ static struct names_set *open_names(struct binaries *b, const struct entry *e)
     if (!set || !may_stay || set->may_stay || set->ranges.all.n)
         return set;
     set->may_stay = true;
-    if (foreign_answers(stored_folder(b->options.stored)))
+    if (stored_answers(b))
         b->recalled += stored_load(b->options.stored, &b->names, set);
     return set;
 }
@@ -228,7 +238,7 @@ uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const ch
 {
     struct stat st;
     struct entry *e = b->n_open < BINARIES_OPEN_MAX ? calloc(1, sizeof *e) : NULL;
-    if (e && (fstat(fd, &st) < 0 || source_file(&e->source, fd) < 0)) {
+    if (e && (foreign_stat(fd, &st) < 0 || source_file(&e->source, fd) < 0)) {
         free(e);
         e = NULL;
     }
@@ -301,7 +311,7 @@ void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, uint
     struct entry *e = entry_of(b, number);
     struct stat st;
     struct source source;
-    if (e->fd >= 0 || e->is_memory || b->n_open >= BINARIES_OPEN_MAX || fstat(fd, &st) < 0 ||
+    if (e->fd >= 0 || e->is_memory || b->n_open >= BINARIES_OPEN_MAX || foreign_stat(fd, &st) < 0 ||
         source_file(&source, fd) < 0) {
         close(fd);
         return;
@@ -370,12 +380,12 @@ static int open_debug(struct binaries *b, struct entry *e, bool *is_rough)
     if (fd >= 0) {
         struct stat st;
         e->debug = DEBUG_FILE;
-        if (!elf->build_id_n && fstat(fd, &st) == 0)
+        if (!elf->build_id_n && foreign_stat(fd, &st) == 0)
             b->work -= st.st_size;
         return fd;
     }
     int r = fetch_open(b->options.fetch, payer(e), bytes_of(elf->build_id, elf->build_id_n), &fd);
-    if (r == 0 && !debugfile_matches(fd, elf)) {
+    if (r == 0 && !debugfile_matches(fd, elf, UINT32_MAX)) {
         close(fd);
         fd = -ENOENT;
     }
@@ -387,7 +397,7 @@ static int open_debug(struct binaries *b, struct entry *e, bool *is_rough)
 static uint64_t identity_of(int fd)
 {
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 || foreign_stat(fd, &st) < 0)
         return 0;
     const uint64_t words[] = {st.st_dev, st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_ctim.tv_sec,
                               (uint64_t)st.st_ctim.tv_nsec};
@@ -552,7 +562,7 @@ static void resolve_all(struct binaries *b, struct entry **wanting, uint32_t n)
         struct entry *e = wanting[i];
         double part = (double)e->hits / (double)max_of(hits, UINT64_C(1));
         hits -= e->hits;
-        if (!allowance_is_spent(e->source.allowance) && (e->fd < 0 || foreign_answers(e->fd)))
+        if (!allowance_is_spent(e->source.allowance))
             resolve(b, e, b->work > 0 ? (int64_t)(part * (double)b->work) + 1 : b->work);
         entry_close(b, e);
     }
@@ -633,7 +643,7 @@ int binaries_store(struct binaries *b)
 {
     if (!b->options.stored || !b->has_new)
         return 0;
-    if (!foreign_answers(stored_folder(b->options.stored)))
+    if (!stored_answers(b))
         return -ETIMEDOUT;
     int r = stored_save(b->options.stored, &b->names);
     b->has_new = r < 0;

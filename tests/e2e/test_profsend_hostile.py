@@ -148,22 +148,33 @@ def test_a_copied_build_id_lends_no_names(everybodys):
                 assert "forged" not in names(honest.pid)
 
 
-def test_a_file_system_that_does_not_answer_keeps_nobody_waiting(truth, everybodys):
-    """The program runs, and then its server stops: what asks there waits for ever."""
+@pytest.mark.parametrize("when", ["stopped before profsend", "keeps what it is asked while it samples"])
+def test_a_file_system_that_does_not_answer_keeps_nobody_waiting(truth, everybodys, when):
+    """A program runs from it, and then it falls silent: what asks there waits for ever, and, if it took the question, with SIGKILL."""
+    named = lambda of: any("spinning" in hit.names for hit in receiver.of(of.pid, "samples/count"))
     with Kinds() as receiver, shown(everybodys) as server:
         shutil.copy(truth, everybodys / "source/pg-silent")
         (everybodys / "source/pg-silent").chmod(0o755)
         silent = Process(as_nobody(everybodys / "mount/pg-silent", "spin", "600"))
         sender = profsend(receiver)
         with running(sender, silent):
-            wait_for(lambda: pathlib.Path(f"/proc/{silent.pid}/comm").read_text() == "pg-silent\n", "a program of the server's")
-            server.process.send_signal(signal.SIGSTOP)
-            at_work(sender)
-            wait_for(lambda: receiver.of(silent.pid, "samples/count"), "samples of who is on it")
-            others = Process([truth, "spin", "600"])
-            with running(others):
-                wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(others.pid, "samples/count")), "others' names")
-            assert sender.stop() == 0, sender.log()
+            try:
+                wait_for(lambda: pathlib.Path(f"/proc/{silent.pid}/comm").read_text() == "pg-silent\n", "a program of the server's")
+                if when == "stopped before profsend":
+                    server.process.send_signal(signal.SIGSTOP)
+                    at_work(sender)
+                    wait_for(lambda: receiver.of(silent.pid, "samples/count"), "samples of who is on it")
+                else:
+                    at_work(sender)
+                    wait_for(lambda: named(silent), "names of who is on it")
+                    (everybodys / "source/keep").touch()
+                    wait_for(lambda: "kept" in server.log(), "a question that is kept")
+                others = Process([truth, "spin", "600"])
+                with running(others):
+                    wait_for(lambda: named(others), "others' names")
+                assert sender.stop() == 0, sender.log()
+            finally:
+                (everybodys / "source/keep").unlink(missing_ok=True)  # until then it does not end if it waits
 
 
 # When it is told to, a child of its own asks for a page of its memory that a file system keeps back, which holds the lock over its

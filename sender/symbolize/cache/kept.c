@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "sender/foreign/open.h"
+
 struct kept_file {
     dev_t device;
     ino_t inode;
@@ -38,7 +40,7 @@ static void drop_oldest(struct kept *k)
 void kept_forget(struct kept *k, int fd)
 {
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 || foreign_stat(fd, &st) < 0)
         return;
     for (uint32_t i = k->n; i-- > 0;)
         if (is_same(k->file[i], &st))
@@ -48,7 +50,7 @@ void kept_forget(struct kept *k, int fd)
 struct dwarf_keep *kept_of(struct kept *k, int fd)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0)
+    if (foreign_stat(fd, &st) < 0)
         return NULL;
     k->turn++;
     for (uint32_t i = 0; i < k->n; i++)

@@ -60,17 +60,20 @@ static bool has_sup_id(const struct source *s, const struct elf_section *sup, co
                     bytes_of(own->want.build_id, own->want.build_id_n));
 }
 
-bool debugfile_matches(int fd, const struct elf *elf)
+bool debugfile_matches(int fd, const struct elf *elf, uint32_t user)
 {
     struct source s;
     struct elf other;
-    if (!elf->build_id_n || source_file(&s, fd) < 0 || elf_read(&other, &s) < 0)
+    if (!elf->build_id_n || source_file(&s, fd) < 0)
+        return false;
+    s.owner = user;
+    if (elf_read(&other, &s) < 0)
         return false;
     return bytes_eq(bytes_of(elf->build_id, elf->build_id_n), bytes_of(other.build_id, other.build_id_n)) ||
            has_sup_id(&s, &other.debug_sup, elf);
 }
 
-static bool has_crc(int fd, uint32_t want)
+static bool has_crc(int fd, uint32_t want, uint32_t user)
 {
     uint8_t chunk[8192];
     struct source s;
@@ -78,6 +81,7 @@ static bool has_crc(int fd, uint32_t want)
     uLong crc = crc32(0, NULL, 0);
     if (source_file(&s, fd) < 0 || s.size > DEBUGFILE_CRC_MAX)
         return false;
+    s.owner = user;
     for (size_t n; (n = source_read_some(&s, at, chunk, sizeof chunk)) > 0; at += n)
         crc = crc32(crc, chunk, (uInt)n);
     return at == s.size && crc == want;
@@ -87,23 +91,25 @@ static bool has_crc(int fd, uint32_t want)
 static uint32_t owner_of(const struct source *s)
 {
     struct stat st;
-    return s->fd >= 0 && fstat(s->fd, &st) == 0 ? st.st_uid : 0;
+    return s->fd >= 0 && foreign_stat(s->fd, &st) == 0 ? st.st_uid : 0;
 }
 
 /* A library is everybody's, and whoever maps it chooses where: what lies beside it there counts only if who
  * owns the library, or root, has put it there. */
-static int try(const char *root, const char *path, uint32_t owner, const struct elf *elf, const uint32_t *crc)
+static int try(const char *root, const char *path, const struct source *of, const struct elf *elf,
+               const uint32_t *crc)
 {
-    autoclose int fd = foreign_open(root, path, 0);
+    uint32_t user = source_user(of);
+    autoclose int fd = foreign_open(root, path, 0, user);
     if (fd < 0)
         return fd;
-    if (!foreign_may_speak(fd, owner))
+    if (!foreign_may_speak(fd, owner_of(of)))
         return -EPERM;
-    bool ok = elf->build_id_n ? debugfile_matches(fd, elf) : crc && has_crc(fd, *crc);
+    bool ok = elf->build_id_n ? debugfile_matches(fd, elf, user) : crc && has_crc(fd, *crc, user);
     return ok ? take_fd(&fd) : -ENOENT;
 }
 
-static int by_build_id(const char *root, uint32_t owner, const struct elf *elf)
+static int by_build_id(const char *root, const struct source *of, const struct elf *elf)
 {
     char path[sizeof GLOBAL + 32 + 2 * ELF_BUILD_ID_MAX], *to = path;
     if (elf->build_id_n < 2)
@@ -112,7 +118,7 @@ static int by_build_id(const char *root, uint32_t owner, const struct elf *elf)
     for (uint32_t i = 1; i < elf->build_id_n; i++)
         to += sprintf(to, "%02x", elf->build_id[i]);
     memcpy(to, ".debug", sizeof ".debug");
-    return try(root, path, owner, elf, NULL);
+    return try(root, path, of, elf, NULL);
 }
 
 /* The section holds a file name, padding to a multiple of 4, and the CRC. */
@@ -133,9 +139,8 @@ static int by_link(const char *root, const char *file, const struct source *s, c
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         int length = snprintf(path, sizeof path, form[i], (int)(slash - file), file, name);
 #pragma GCC diagnostic pop
-        int fd = length < (int)sizeof path && strcmp(path, file) != 0
-                     ? try(root, path, owner_of(s), elf, &crc)
-                     : -ENOENT;
+        int fd =
+            length < (int)sizeof path && strcmp(path, file) != 0 ? try(root, path, s, elf, &crc) : -ENOENT;
         if (fd >= 0)
             return fd;
     }
@@ -144,7 +149,7 @@ static int by_link(const char *root, const char *file, const struct source *s, c
 
 int debugfile_open(const char *root, const char *path, const struct source *s, const struct elf *elf)
 {
-    int fd = by_build_id(root, owner_of(s), elf);
+    int fd = by_build_id(root, s, elf);
     return fd >= 0 ? fd : by_link(root, path, s, elf);
 }
 
@@ -171,20 +176,19 @@ int debugfile_open_alt(const char *root, int fd, const struct source *s, const s
         !(elf->debug_alt.size && read_altlink(s, &elf->debug_alt, alt)))
         return -ENOENT;
     int found = -ENOENT;
-    uint32_t owner = owner_of(s);
     if (*alt->name == '/') {
-        found = try(root, alt->name, owner, &alt->want, NULL);
+        found = try(root, alt->name, s, &alt->want, NULL);
     } else if (folder_of(fd, folder)) {
         snprintf(path, sizeof path, "%s/%s", folder, alt->name);
-        found = try(root, path, owner, &alt->want, NULL);
+        found = try(root, path, s, &alt->want, NULL);
     }
     if (found < 0)
-        found = by_build_id(root, owner, &alt->want);
+        found = by_build_id(root, s, &alt->want);
     const char *shared =
         strstr(alt->name, "/.dwz/"); /* where distributions put them, if the rest has moved */
     if (found < 0 && shared) {
         snprintf(path, sizeof path, GLOBAL "%s", shared);
-        found = try(root, path, owner, &alt->want, NULL);
+        found = try(root, path, s, &alt->want, NULL);
     }
     return found;
 }

@@ -25,12 +25,16 @@ struct source {
     source_read_fn read;         /* NULL: a file or memory */
     void *of;                    /* its argument */
     struct allowance *allowance; /* of a file: what reading it is charged to, the owner's; NULL: nobody */
-    uint32_t owner;              /* of a process's memory: whose it is, */
-    bool is_process;             /* which is read by errands (sender/foreign/errand.h) */
+    uint32_t owner;              /* whose it is: of a process's memory, and where no allowance says so */
+    bool is_process;             /* which is read by errands (sender/foreign/errand.h), */
+    bool is_place;               /* as a file is that may not answer (sender/foreign/open.h) */
 };
 
 /* A source over an open file (the descriptor stays the caller's). 0 or -errno. */
 int source_file(struct source *ret, int fd);
+
+/* Whose processes led to it; UINT32_MAX: nobody knows. */
+uint32_t source_user(const struct source *s);
 
 /* A source over memory, which must stay. */
 struct source source_memory(struct bytes memory);

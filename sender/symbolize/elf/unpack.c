@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include "proto/base/macros.h"
+#include "sender/foreign/open.h"
 #include "sender/symbolize/elf/packed.h"
 
 /* glibc's elf.h has it since 2.37. */
@@ -19,7 +20,7 @@
 uint64_t unpack_allowed(const struct source *s, uint64_t max)
 {
     struct stat st;
-    bool is_others = s->fd >= 0 && (fstat(s->fd, &st) < 0 || st.st_uid != 0);
+    bool is_others = s->fd >= 0 && (foreign_stat(s->fd, &st) < 0 || st.st_uid != 0);
     return is_others ? min_of(max, (uint64_t)UNPACK_OTHERS_MAX) : max;
 }
 

@@ -38,12 +38,12 @@ UNIT(no_link_leads_out_of_a_root)
     snprintf(root, sizeof root, "%s/root", folder);
     const char *const path[] = {"/etc/hostname", "/absolute", "/relative", "/../../etc/hostname"};
     for (size_t i = 0; i < ARRAY_LEN(path); i++) {
-        autoclose int fd = foreign_open(root, path[i], 0);
+        autoclose int fd = foreign_open(root, path[i], 0, 1);
         ck_assert_int_ge(fd, 0);
         ck_assert_int_eq(read(fd, text, sizeof text), 6);
         ck_assert_mem_eq(text, "inside", 6);
     }
-    ck_assert_int_lt(foreign_open(root, "/magic", 0), 0);
+    ck_assert_int_lt(foreign_open(root, "/magic", 0, 1), 0);
     done();
 }
 
@@ -54,11 +54,11 @@ UNIT(a_pipe_is_left_alone)
     in_folder("mkfifo pipe");
     snprintf(path, sizeof path, "%s/pipe", folder);
     /* who would write to it hears nothing of us */
-    ck_assert_int_eq(foreign_open(folder, "/pipe", 0), -ENOENT);
+    ck_assert_int_eq(foreign_open(folder, "/pipe", 0, 1), -ENOENT);
     ck_assert_int_eq(foreign_open_link(path, getuid()), -ENOENT);
-    ck_assert_int_eq(foreign_open("/", "/dev/zero", 0), -ENOENT);
-    ck_assert_int_eq(foreign_open(folder, "/", 0), -ENOENT);
-    ck_assert_int_eq(foreign_open(folder, "/nothing", 0), -ENOENT);
+    ck_assert_int_eq(foreign_open("/", "/dev/zero", 0, 1), -ENOENT);
+    ck_assert_int_eq(foreign_open(folder, "/", 0, 1), -ENOENT);
+    ck_assert_int_eq(foreign_open(folder, "/nothing", 0, 1), -ENOENT);
     done();
 }
 
@@ -68,13 +68,13 @@ UNIT(a_file_is_known_by_device_and_inode)
     autoclose int fd = foreign_open_link("/proc/self/exe", getuid());
     ck_assert_int_eq(fstat(fd, &st), 0);
     struct foreign_file file = {st.st_ino, major(st.st_dev), minor(st.st_dev)};
-    ck_assert(foreign_is(fd, &file));
+    ck_assert(foreign_is(fd, &file, 1));
     file.inode++;
-    ck_assert(!foreign_is(fd, &file));
+    ck_assert(!foreign_is(fd, &file, 1));
     file.inode--;
     file.minor++;
     autoclose int shm = memfd_create("x", 0);
     ck_assert_int_eq(fstat(shm, &st), 0);
     file.inode = st.st_ino;
-    ck_assert(!foreign_is(shm, &file)); /* the same number on another device */
+    ck_assert(!foreign_is(shm, &file, 1)); /* the same number on another device */
 }

@@ -25,7 +25,7 @@ static int make(const char *name, const char *text)
 static bool opens(struct known *k, uint32_t serial)
 {
     static struct collector_code code;
-    ck_assert(known_open(k, serial, &code));
+    ck_assert(known_open(k, serial, 1, &code));
     autoclose int fd = code.fd;
     return fd >= 0;
 }
@@ -45,7 +45,7 @@ UNIT(a_file_is_opened_while_it_is_the_one)
                              .device = major(st.st_dev) << 20 | minor(st.st_dev)};
     known_add(k, 7, &key, fd);
     close(fd);
-    ck_assert(!known_open(k, 8, &code));
+    ck_assert(!known_open(k, 8, 1, &code));
     ck_assert(opens(k, 7));
     known_rest(k);
     ck_assert(opens(k, 7)); /* by its name */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/unit.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proto/base/macros.h"
+#include "sender/symbolize/elf/source.h"
+
+UNIT(a_place_is_read_as_the_file_is)
+{
+    enum { AT_ONCE = 100000 };
+    static uint8_t want[AT_ONCE], got[AT_ONCE];
+    struct source s;
+    autoclose int fd = open("/proc/self/exe", O_RDONLY), place = open("/proc/self/exe", O_PATH);
+    ck_assert_int_eq(source_file(&s, place), 0);
+    ck_assert(s.is_place);
+    ck_assert_int_eq((off_t)s.size, lseek(fd, 0, SEEK_END));
+    for (uint32_t i = 0; i < 300; i++) {
+        uint64_t at = (uint64_t)random() % (s.size + 10);
+        size_t n =
+            1 + (size_t)random() % (i % 3 ? 300 : AT_ONCE); /* near each other, and too large for that */
+        ssize_t there = pread(fd, want, n, (off_t)at);
+        ck_assert_int_eq((ssize_t)source_read_some(&s, at, got, n), there);
+        ck_assert_mem_eq(got, want, there);
+    }
+}
+
+UNIT(what_is_kept_of_a_place_is_not_another_file_s)
+{
+    char path[UNIT_PATH_MAX], text[2];
+    struct source s;
+    int fd = unit_new_file(path, "a");
+    for (char c = 'a'; c < 'd'; c++) {
+        ck_assert_int_eq(pwrite(fd, &c, 1, 0), 1);
+        ck_assert_int_eq(ftruncate(fd, c), 0);
+        autoclose int place = open(path, O_PATH);
+        ck_assert_int_eq(source_file(&s, place), 0);
+        ck_assert(source_read(&s, 0, text, 2) && text[0] == c);
+    }
+    close(fd);
+    unlink(path);
+}
