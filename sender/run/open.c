@@ -19,6 +19,9 @@
 /* Requests that wait while the receiver is away: minutes of them. The oldest go first. */
 #define QUEUE_BYTES (8u << 20)
 #define QUEUE_SIZE  256u
+/* What a receiver may answer: an acknowledgement has some bytes, a proxy's page some thousands. In pieces of
+ * a byte each it is six times as much to read. */
+#define ANSWER_MAX (256u << 10)
 /* Descriptors: the files of two windows, those being read, a clock a CPU; where more than the usual 1024 are
  * allowed. */
 #define OPEN_FILES 4096u
@@ -35,6 +38,7 @@ struct client_options exporter_options(const struct options *o, enum otlp_signal
     x.user_agent = "profsend/" PROFGATE_VERSION;
     x.tls = o->tls;
     x.timeout_ns = o->timeout_ns;
+    x.max_response_bytes = ANSWER_MAX;
     x.queue.num_consumers = 1; /* one after the other keeps the order, and this is one host's data */
     return x;
 }

@@ -6,9 +6,11 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
@@ -382,6 +384,35 @@ def test_thousands_of_threads_that_wait_lose_nobody_s_samples(truth, everybodys,
         # each stands for what it weighs; preemption between two looks at the clock is in one and not in the other
         far = SIGMAS * math.sqrt(sum(v * v for v in hits)) / 1e9 + 0.05 * said["waited"]
         assert sum(hits) / 1e9 == pytest.approx(said["waited"], abs=far), (sum(hits) / 1e9, far, len(hits), said)
+
+
+def test_a_receiver_that_answers_without_end_is_not_listened_to():
+    """In pieces of a byte each, so that what may come of an answer is many times as much to read."""
+    taken = []
+
+    def answer(connection):
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            taken.append(0)
+            mine = len(taken) - 1
+            while True:
+                taken[mine] += connection.send(b"1\r\nx\r\n" * 1000)
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=[listener.accept()[0]], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        sender = Process([BUILD / "profsend", "--endpoint", f"http://127.0.0.1:{listener.getsockname()[1]}", "--protocol",
+                          "http/protobuf", "--interval", "1s"])
+        with running(sender):
+            at_work(sender)
+            wait_for(lambda: len(taken) > 2, "three answers")
+            sender.stop()
+    assert max(taken) < 12 << 20, taken  # 1.5 MB of them are read, and what waits in the sockets
 
 
 class ByProgram(Kinds):
