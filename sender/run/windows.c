@@ -11,7 +11,7 @@
 #define METRICS_WINDOWS 6u
 /* At the end: how long names may take. They have an allowance of work of some seconds; more is a disk that is
  * away. What was named before is being sent meanwhile. */
-#define NAMING_FAREWELL_MS 30000u
+#define NAMING_FAREWELL_MS 10000u
 
 static uint64_t boot_time(void)
 {
