@@ -138,12 +138,17 @@ static int serve_alone(void *argument)
 static void *run(void *argument)
 {
     _Alignas(16) uint8_t stack[ERRAND_STACK];
+    const int shared = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_VFORK;
+    struct runner *r = argument;
     if (first_thing)
         first_thing();
-    for (pid_t pid; (pid = clone(serve_alone, stack + sizeof stack,
-                                 CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_VFORK, argument)) > 0;)
-        (void)waitpid(pid, NULL, __WALL); /* somebody has killed it: another goes on */
-    serve(argument);                      /* it may not be made: the thread goes itself */
+    for (pid_t pid; (pid = clone(serve_alone, stack + sizeof stack, shared, r)) > 0;) {
+        (void)waitpid(pid, NULL, __WALL);
+        pthread_mutex_lock(&lock); /* somebody has killed it: another goes on */
+        pthread_cond_init(&r->wake, NULL);
+        pthread_mutex_unlock(&lock);
+    }
+    serve(r); /* it may not be made: the thread goes itself */
 }
 
 /* Under the lock. NULL: there cannot be one more. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -69,17 +70,51 @@ UNIT(who_keeps_one_waiting_does_so_once)
     }
 }
 
+struct who {
+    struct errand errand;
+    pid_t pid, parent;
+};
+
+static void say_who(struct errand *e)
+{
+    struct who *w = (struct who *)e;
+    w->pid = getpid();
+    w->parent = getppid();
+}
+
+static void forget(struct errand *e)
+{
+    free(e);
+}
+
+static void ask_who(struct who *ret)
+{
+    struct who *w = unit_made((struct who *)calloc(1, sizeof *w));
+    w->errand = (struct errand){.go = say_who, .forget = forget};
+    ck_assert_int_eq(errand_run(&w->errand, 10), 0);
+    *ret = *w;
+    free(w);
+}
+
+UNIT(who_goes_is_a_process_of_its_own_and_another_goes_when_somebody_ends_it)
+{
+    struct who first, second;
+    ask_who(&first);
+    ck_assert_int_ne(first.pid, getpid());
+    ck_assert_int_eq(first.parent, getpid());
+    ck_assert_int_eq(kill(first.pid, SIGKILL), 0);
+    while (kill(first.pid, 0) == 0)
+        usleep(1000);
+    ask_who(&second);
+    ck_assert_int_eq(second.parent, getpid());
+}
+
 static void compute(struct errand *e)
 {
     uint64_t begun = clock_monotonic();
     (void)e;
     while (clock_monotonic() - begun < 2 * ERRAND_WAIT_NS)
         ;
-}
-
-static void forget(struct errand *e)
-{
-    free(e);
 }
 
 UNIT(who_waits_for_nobody_but_a_processor_is_waited_for)
