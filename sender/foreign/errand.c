@@ -49,6 +49,7 @@ static pthread_cond_t back = PTHREAD_COND_INITIALIZER;
 static struct kept kept[ERRAND_USERS + 1];
 static struct runner *idle;
 static pid_t our_pid;
+static uint32_t generation; /* of those who go */
 static uint64_t spent;
 static void (*first_thing)(void);
 
@@ -63,6 +64,15 @@ uint64_t errand_spent(void)
     uint64_t ns = spent;
     pthread_mutex_unlock(&lock);
     return ns;
+}
+
+void errand_renew(void)
+{
+    pthread_mutex_lock(&lock);
+    generation++;
+    for (struct runner *r = idle; r; r = r->next)
+        pthread_cond_signal(&r->wake);
+    pthread_mutex_unlock(&lock);
 }
 
 static struct kept *kept_of(uint32_t user)
@@ -96,15 +106,18 @@ static void come_back_late(struct errand *e)
     e->forget(e);
 }
 
-/* Does what is handed to it, for ever. */
-static _Noreturn void serve(struct runner *r)
+/* Does what is handed to it, until others are to go. */
+static void serve(struct runner *r)
 {
     pthread_mutex_lock(&lock);
+    const uint32_t born = generation;
     r->tid = gettid();
     for (;;) {
-        while (!r->errand)
+        while (!r->errand && generation == born)
             pthread_cond_wait(&r->wake, &lock);
         struct errand *e = r->errand;
+        if (!e)
+            break;
         if (!e->is_left) {
             pthread_mutex_unlock(&lock);
             uint64_t begun = clock_thread();
@@ -123,6 +136,7 @@ static _Noreturn void serve(struct runner *r)
             pthread_cond_broadcast(&back);
         }
     }
+    pthread_mutex_unlock(&lock);
 }
 
 /* In the process of its own, on which everything of the thread's but its number is found as it was. */
@@ -142,13 +156,17 @@ static void *run(void *argument)
     struct runner *r = argument;
     if (first_thing)
         first_thing();
-    for (pid_t pid; (pid = clone(serve_alone, stack + sizeof stack, shared, r)) > 0;) {
-        (void)waitpid(pid, NULL, __WALL);
-        pthread_mutex_lock(&lock); /* somebody has killed it: another goes on */
-        pthread_cond_init(&r->wake, NULL);
+    for (;;) {
+        pid_t pid = clone(serve_alone, stack + sizeof stack, shared, r);
+        if (pid < 0)
+            serve(r); /* it may not be made: the thread goes itself */
+        else
+            (void)waitpid(pid, NULL, __WALL);
+        pthread_mutex_lock(&lock);
+        pthread_cond_init(&r->wake, NULL); /* somebody may have killed it, who waited */
         pthread_mutex_unlock(&lock);
     }
-    serve(r); /* it may not be made: the thread goes itself */
+    return NULL;
 }
 
 /* Under the lock. NULL: there cannot be one more. */

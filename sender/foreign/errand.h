@@ -46,6 +46,9 @@ void errand_begin(void (*begin)(void));
 /* ns of CPU time that all took which were not left: our own process's time lacks it. */
 uint64_t errand_spent(void);
 
+/* Has others go from now on: a filter of system calls that was set since for all threads is theirs, too. */
+void errand_renew(void);
+
 /* By errands, of what belongs to a user's process: opens a path under /proc to be read (a descriptor or
  * -errno; `flags`: O_PATH, or 0); reads the beginning of one (how many bytes or -errno); and n bytes of an
  * open one, which may be a place (open.h), at an offset, or, -1, what comes next at once. */

@@ -265,5 +265,6 @@ int program_open(struct program *p)
         log_info("status page at port %d", status_port(p->status));
     p->notify = notify_open(getenv);
     sandbox_enter();
+    errand_renew();
     return 0;
 }

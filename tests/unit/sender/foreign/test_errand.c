@@ -96,7 +96,7 @@ static void ask_who(struct who *ret)
     free(w);
 }
 
-UNIT(who_goes_is_a_process_of_its_own_and_another_goes_when_somebody_ends_it)
+UNIT(who_goes_is_a_process_of_its_own_and_others_go_after_it)
 {
     struct who first, second;
     ask_who(&first);
@@ -107,6 +107,11 @@ UNIT(who_goes_is_a_process_of_its_own_and_another_goes_when_somebody_ends_it)
         usleep(1000);
     ask_who(&second);
     ck_assert_int_eq(second.parent, getpid());
+    errand_renew();
+    while (kill(second.pid, 0) == 0)
+        usleep(1000);
+    ask_who(&first);
+    ck_assert_int_eq(first.parent, getpid());
 }
 
 static void compute(struct errand *e)
