@@ -16,7 +16,6 @@
 
 #define RECORD_MAX (16u << 10) /* plaintext of one record (RFC 8446 §5.1) */
 #define EARLY_MAX  (16u << 20) /* plaintext kept while the handshake runs: a request and some */
-#define OUT_KEEP   (1u << 10)  /* an answer's worth of memory stays with an idle connection */
 #define ERROR_MAX  256
 
 struct tls {
@@ -273,7 +272,7 @@ int tls_drain(struct tls *t, struct buffer *out, size_t max)
         return r;
     t->drained += n;
     if (t->drained == t->out.n) {
-        buffer_clear(&t->out, OUT_KEEP);
+        buffer_release(&t->out); /* of an idle connection nothing stays */
         t->drained = 0;
     }
     return 0;
