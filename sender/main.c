@@ -244,6 +244,7 @@ int main(int argc, char **argv)
     static struct program p;
     struct error e = {0};
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_IGN); /* who ran errands for who we were before SIGHUP has nobody to wait for him */
     io_signal_hold(SIGHUP, true);
     prctl(PR_SET_NAME, program_invocation_short_name); /* "exe", when it has started anew */
     /* What one file's debug information needs for a moment goes back at once; glibc would raise this to 32

@@ -152,7 +152,7 @@ static int serve_alone(void *argument)
 static void *run(void *argument)
 {
     _Alignas(16) uint8_t stack[ERRAND_STACK];
-    const int shared = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_VFORK;
+    const int shared = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_VFORK | SIGCHLD;
     struct runner *r = argument;
     if (first_thing)
         first_thing();
@@ -161,7 +161,7 @@ static void *run(void *argument)
         if (pid < 0)
             serve(r); /* it may not be made: the thread goes itself */
         else
-            (void)waitpid(pid, NULL, __WALL);
+            (void)waitpid(pid, NULL, 0); /* where SIGCHLD is not ignored */
         pthread_mutex_lock(&lock);
         pthread_cond_init(&r->wake, NULL); /* somebody may have killed it, who waited */
         pthread_mutex_unlock(&lock);

@@ -207,8 +207,22 @@ def test_a_file_configures_and_sighup_reads_it_again(truth, tmp_path):
                 sender.process.send_signal(signal.SIGHUP)
                 wait_for(lambda: any(p[2] == 10000000 for p in receiver.profiles), "profiles at 100 Hz")
                 wait_for(lambda: any(p[3].get("profsend.sampling.probability") == "0.5" for p in receiver.profiles), "waits")
+                wait_for(lambda: "Z" not in states_of_children(sender.pid), "an end of all who ran errands for it before")
                 assert sender.stop() == 0, sender.log()
         assert {about["process.executable.name"] for pid, about in receiver.resources.items() if pid == busy.pid} == {"pg-truth"}
+
+
+def states_of_children(pid):
+    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
+    return [stat.rpartition(")")[2].split()[0] for child in children
+            if (stat := contents(pathlib.Path(f"/proc/{child}/stat")))]
+
+
+def contents(path):
+    with contextlib.suppress(OSError):
+        return path.read_text()
+    return ""
 
 
 # The search for leaks is a process that traces: a build with AddressSanitizer has no filter of system calls.
