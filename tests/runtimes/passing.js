@@ -10,7 +10,7 @@ for (let number = 1;; number++) {
                 x = (x * 31 + i) % 1000003;
         return x;
     }`)(() => performance.now());
-    fs.writeSync(1, `${number} ${Math.round((performance.timeOrigin + performance.now()) * 1e6)}\n`);
+    fs.writeSync(1, `${number} ${Date.now()}000000\n`); // not by performance.timeOrigin, which two clocks make one after the other
     passing(performance.now() + 20);
     if (number % 50 === 0)
         global.gc();
