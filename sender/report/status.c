@@ -13,6 +13,8 @@
 
 /* A person and a probe or two. When all are taken the oldest goes: who stalls keeps nobody out. */
 #define VISITORS_MAX 8u
+/* Between two visitors: any local user may come, and an answer takes some 150 µs to write. */
+#define VISITORS_APART_MS 10u
 /* A request's head is hundreds of bytes; longer ones are answered all the same. */
 #define HEAD_MAX 4096u
 
@@ -28,6 +30,9 @@ struct visitor {
 
 struct status {
     uv_tcp_t listener;
+    uv_timer_t next;  /* who waits is let in then */
+    uint64_t last_ms; /* by the loop's clock: when somebody was let in */
+    uint32_t to_close;
     struct visitor *visitor[VISITORS_MAX]; /* oldest first */
     uint32_t n;
     status_write_fn write;
@@ -112,12 +117,17 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     }
 }
 
-static void on_visitor(uv_stream_t *listener, int r)
+static void on_next(uv_timer_t *timer);
+
+static void let_in(struct status *s)
 {
-    struct status *s = listener->data;
-    struct visitor *v = r < 0 ? NULL : calloc(1, sizeof *v);
-    if (!v)
+    uv_stream_t *listener = (uv_stream_t *)&s->listener;
+    struct visitor *v = calloc(1, sizeof *v);
+    s->last_ms = uv_now(listener->loop);
+    if (!v) {
+        uv_timer_start(&s->next, on_next, VISITORS_APART_MS, 0);
         return;
+    }
     if (s->n == VISITORS_MAX)
         visitor_close(s->visitor[0]);
     uv_tcp_init(listener->loop, &v->tcp);
@@ -127,6 +137,24 @@ static void on_visitor(uv_stream_t *listener, int r)
     if (uv_accept(listener, (uv_stream_t *)&v->tcp) < 0 ||
         uv_read_start((uv_stream_t *)&v->tcp, on_room, on_read) < 0)
         visitor_close(v);
+}
+
+static void on_next(uv_timer_t *timer)
+{
+    let_in(timer->data);
+}
+
+/* Until one is accepted libuv takes no other: those wait in the kernel, VISITORS_MAX at most. */
+static void on_visitor(uv_stream_t *listener, int r)
+{
+    struct status *s = listener->data;
+    uint64_t passed = uv_now(listener->loop) - s->last_ms;
+    if (r < 0)
+        return;
+    if (passed >= VISITORS_APART_MS)
+        let_in(s);
+    else
+        uv_timer_start(&s->next, on_next, VISITORS_APART_MS - passed, 0);
 }
 
 static int parse(const char *address, struct sockaddr_storage *ret)
@@ -148,7 +176,9 @@ static int parse(const char *address, struct sockaddr_storage *ret)
 
 static void status_closed(uv_handle_t *handle)
 {
-    free(handle->data);
+    struct status *s = handle->data;
+    if (--s->to_close == 0)
+        free(s);
 }
 
 void status_close(struct status *s)
@@ -157,7 +187,9 @@ void status_close(struct status *s)
         return;
     while (s->n > 0)
         visitor_close(s->visitor[0]);
+    s->to_close = 2;
     uv_close((uv_handle_t *)&s->listener, status_closed);
+    uv_close((uv_handle_t *)&s->next, status_closed);
 }
 
 int status_open(struct status **ret, struct io_loop *loop, const char *address, status_write_fn write,
@@ -172,7 +204,8 @@ int status_open(struct status **ret, struct io_loop *loop, const char *address, 
     s->write = write;
     s->user = user;
     uv_tcp_init(io_loop_uv(loop), &s->listener);
-    s->listener.data = s;
+    uv_timer_init(io_loop_uv(loop), &s->next);
+    s->listener.data = s->next.data = s;
     int r = uv_tcp_bind(&s->listener, (const struct sockaddr *)&where, 0);
     r = r < 0 ? r : uv_listen((uv_stream_t *)&s->listener, VISITORS_MAX, on_visitor);
     if (r < 0) {
