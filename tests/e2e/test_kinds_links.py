@@ -4,6 +4,7 @@ import collections
 import os
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import urllib.request
@@ -118,7 +119,7 @@ def trace(byte):
 @pytest.mark.parametrize("name", [*LIBRARIES, *PROGRAMS, "musl, descriptor", "musl, general dynamic"])
 def test_samples_carry_what_their_thread_says(tmp_path, name):
     command = build(tmp_path, name)
-    late = (*trace(0xd7), (("added.later", "seen"),))
+    early, late = (*trace(0xd7), ()), (*trace(0xd7), (("added.later", "seen"),))
     with Links() as receiver:
         profiler = sender(receiver.url, "--include", "executable=pg-links")
         with running(profiler):
@@ -129,6 +130,8 @@ def test_samples_carry_what_their_thread_says(tmp_path, name):
                 def enough():
                     known = receiver.known(program.pid)
                     return all(sum(known[thread].values()) > 5 for thread in THREADS) and known["late"][late] > 5 or receiver.errors
+                wait_for(lambda: receiver.known(program.pid)["late"][early] > 5 or receiver.errors, "samples without the key")
+                program.process.send_signal(signal.SIGUSR1)
                 wait_for(enough, "samples of every thread")
             assert profiler.stop() == 0, profiler.log()
     assert not receiver.errors, receiver.errors[0]
@@ -136,7 +139,7 @@ def test_samples_carry_what_their_thread_says(tmp_path, name):
     known = receiver.known(program.pid)
     assert set(known["linked"]) == {(*trace(0xa1), (("http.route", "/cart"), ("user.tier", "gold")))}, known["linked"]
     assert set(known["other"]) == {(*trace(0xb2), ())}, known["other"]
-    assert set(known["late"]) == {(*trace(0xd7), ()), late}, known["late"]
+    assert set(known["late"]) == {early, late}, known["late"]
     for thread in THREADS[3:]:
         assert set(known[thread]) == {("", "", ())}, (thread, known[thread])
 

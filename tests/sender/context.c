@@ -7,11 +7,12 @@
  *
  *     context SECONDS [LIBRARY]     the variable is ours, or that of a library loaded at run time
  *
- * Until it is killed; with SECONDS below 0 it ends by itself after so many. The key is added after a second.
+ * Until it is killed; with SECONDS below 0 it ends by itself after so many. The key is added at SIGUSR1.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -163,6 +164,13 @@ static void burn(double seconds)
     } while ((double)t.tv_sec + (double)t.tv_nsec / 1e9 < end);
 }
 
+static volatile sig_atomic_t is_told;
+
+static void on_signal(int number)
+{
+    is_told = number;
+}
+
 static void *run(void *argument)
 {
     const char *name = argument;
@@ -202,7 +210,8 @@ static void *run(void *argument)
         record[5] = new_record(0xd7);
         publish(&record[5]);
         prctl(PR_SET_NAME, name);
-        burn(1);
+        while (!is_told)
+            burn(0.02);
         publish_process(3);
         record[5].valid = 0;
         atomic_signal_fence(memory_order_seq_cst);
@@ -222,6 +231,7 @@ int main(int argc, char **argv)
     enum { N = sizeof names / sizeof *names };
     pthread_t thread[N];
     double length = argc > 1 ? atof(argv[1]) : 0;
+    signal(SIGUSR1, on_signal);
 #ifdef LINKED
     publish = context_publish;
 #else
