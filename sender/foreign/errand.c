@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who has nothing to do waits for the next errand: to hand one over takes a few microseconds. There are as
- * many as go at once, and those that were left.
+ * many as go at once, and those that were left. Nobody is woken by who holds the lock that he takes next: he
+ * would go to sleep again for it, and an errand be four switches of threads instead of two.
  *
  * They share everything with us but the process they belong to. A server of FUSE that has taken a question
  * and keeps it holds who asked so fast that not even SIGKILL ends him (request_wait_answer() of the kernel
@@ -15,6 +16,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +40,7 @@ struct kept {
 #define ERRAND_STACK (128u << 10)
 
 struct runner {
-    pthread_cond_t wake;
+    sem_t wake; /* that there may be something to do; killed who waits for it, it is as it was */
     pid_t tid; /* 0: it has not begun */
     struct errand *errand;
     struct runner *next; /* of those that are idle */
@@ -71,7 +73,7 @@ void errand_renew(void)
     pthread_mutex_lock(&lock);
     generation++;
     for (struct runner *r = idle; r; r = r->next)
-        pthread_cond_signal(&r->wake);
+        sem_post(&r->wake);
     pthread_mutex_unlock(&lock);
 }
 
@@ -113,8 +115,11 @@ static void serve(struct runner *r)
     const uint32_t born = generation;
     r->tid = gettid();
     for (;;) {
-        while (!r->errand && generation == born)
-            pthread_cond_wait(&r->wake, &lock);
+        while (!r->errand && generation == born) {
+            pthread_mutex_unlock(&lock);
+            (void)sem_wait(&r->wake);
+            pthread_mutex_lock(&lock);
+        }
         struct errand *e = r->errand;
         if (!e)
             break;
@@ -133,7 +138,9 @@ static void serve(struct runner *r)
             come_back_late(e);
         } else {
             e->is_back = true;
+            pthread_mutex_unlock(&lock);
             pthread_cond_broadcast(&back);
+            pthread_mutex_lock(&lock);
         }
     }
     pthread_mutex_unlock(&lock);
@@ -162,9 +169,6 @@ static void *run(void *argument)
             serve(r); /* it may not be made: the thread goes itself */
         else
             (void)waitpid(pid, NULL, 0); /* where SIGCHLD is not ignored */
-        pthread_mutex_lock(&lock);
-        pthread_cond_init(&r->wake, NULL); /* somebody may have killed it, who waited */
-        pthread_mutex_unlock(&lock);
     }
     return NULL;
 }
@@ -182,7 +186,7 @@ static struct runner *take_runner(void)
     r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    pthread_cond_init(&r->wake, NULL);
+    sem_init(&r->wake, 0, 0);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, 2 * ERRAND_STACK);
@@ -190,7 +194,7 @@ static struct runner *take_runner(void)
     int failed = thread_begin(&thread, &attr, run, r);
     pthread_attr_destroy(&attr);
     if (failed) {
-        pthread_cond_destroy(&r->wake);
+        sem_destroy(&r->wake);
         free(r);
         return NULL;
     }
@@ -237,7 +241,9 @@ int errand_run(struct errand *e, uint32_t user)
         return place ? -ENOMEM : -ETIMEDOUT;
     }
     r->errand = e;
-    pthread_cond_signal(&r->wake);
+    pthread_mutex_unlock(&lock);
+    sem_post(&r->wake); /* a runner stays where it is for ever */
+    pthread_mutex_lock(&lock);
     wait_for(e, r);
     bool is_back = e->is_back;
     if (!is_back) {
