@@ -84,4 +84,17 @@ static inline void cleanup_close(int *fd)
         from_;                              \
     })
 
+/* Whether this is built for AddressSanitizer: its search for leaks is a process that traces this one, and
+ * stops each of its threads. */
+#if defined(__SANITIZE_ADDRESS__)
+#define IS_TRACED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define IS_TRACED 1
+#endif
+#endif
+#ifndef IS_TRACED
+#define IS_TRACED 0
+#endif
+
 #endif

@@ -164,7 +164,8 @@ static void *run(void *argument)
     if (first_thing)
         first_thing();
     for (;;) {
-        pid_t pid = clone(serve_alone, stack + sizeof stack, shared, r);
+        /* Who traces us could not stop the thread that waits for a process. */
+        pid_t pid = IS_TRACED ? -1 : clone(serve_alone, stack + sizeof stack, shared, r);
         if (pid < 0)
             serve(r); /* it may not be made: the thread goes itself */
         else

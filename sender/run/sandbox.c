@@ -10,18 +10,6 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 
-/* AddressSanitizer's search for leaks is a process that traces this one. */
-#if defined(__SANITIZE_ADDRESS__)
-#define IS_TRACED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_TRACED 1
-#endif
-#endif
-#ifndef IS_TRACED
-#define IS_TRACED 0
-#endif
-
 static const int refused[] = {
     /* other processes */
     SCMP_SYS(ptrace),
