@@ -41,7 +41,7 @@ struct kept {
 
 struct runner {
     sem_t wake; /* that there may be something to do; killed who waits for it, it is as it was */
-    pid_t tid; /* 0: it has not begun */
+    pid_t tid;  /* 0: it has not begun */
     struct errand *errand;
     struct runner *next; /* of those that are idle */
 };
