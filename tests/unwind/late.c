@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads and unloads a library again and again (argv[1] and argv[2] in turn: equal in size), and runs the
- * chain below a function in it, argv[3] times (500), give or take a half: or who looks at equal intervals would
- * always find the same one. */
+ * chain below a function in it, argv[3] times (500), give or take a half: or who looks at equal intervals
+ * would always find the same one. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
