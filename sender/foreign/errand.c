@@ -41,7 +41,8 @@ struct kept {
 
 struct runner {
     sem_t wake; /* that there may be something to do; killed who waits for it, it is as it was */
-    pid_t tid;  /* 0: it has not begun */
+    pid_t tid;
+    _Atomic bool is_away; /* goes for the errand: what it waits for is not ours, as the lock is */
     struct errand *errand;
     struct runner *next; /* of those that are idle */
 };
@@ -124,10 +125,12 @@ static void serve(struct runner *r)
         if (!e)
             break;
         if (!e->is_left) {
+            r->is_away = true;
             pthread_mutex_unlock(&lock);
             uint64_t begun = clock_thread();
             e->go(e);
             e->cost = (int64_t)(clock_thread() - begun);
+            r->is_away = false;
             pthread_mutex_lock(&lock);
             spent += (uint64_t)e->cost;
         }
@@ -202,11 +205,11 @@ static struct runner *take_runner(void)
     return r;
 }
 
-/* Whether it waits for nobody but a processor. */
+/* Whether it waits for nobody but a processor, or us. */
 static bool is_running(const struct runner *r)
 {
     char path[64], text[128];
-    if (r->tid == 0)
+    if (!r->is_away)
         return true;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)r->tid);
     autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
