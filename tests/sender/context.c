@@ -210,7 +210,7 @@ static void *run(void *argument)
         record[5] = new_record(0xd7);
         publish(&record[5]);
         prctl(PR_SET_NAME, name);
-        while (!is_told)
+        while (!is_told && !stop)
             burn(0.02);
         publish_process(3);
         record[5].valid = 0;
