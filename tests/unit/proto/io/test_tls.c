@@ -504,27 +504,35 @@ UNIT(a_handshake_costs_less_with_ecdsa_than_with_rsa)
 #ifdef PG_OOM
     unit_skip("a sanitizer makes the rest of a handshake cost more than a signature: judged without");
 #endif
-    uint64_t cost[2];
+    enum { ROUNDS = 21 };
+    uint64_t cost[2] = {UINT64_MAX, UINT64_MAX};
+    struct identity id[2];
+    struct tls_context *server[2], *client[2];
     for (int rsa = 0; rsa < 2; rsa++) {
-        struct identity id;
         EVP_PKEY *key = rsa ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256");
-        identity_make_with(&id, key, "DNS:h", 1);
+        identity_make_with(&id[rsa], key, "DNS:h", 1);
         EVP_PKEY_free(key);
-        struct tls_options so = {.server = true, .cert_file = id.cert, .key_file = id.key};
-        struct tls_options co = {.ca_file = id.cert};
-        struct tls_context *server, *client;
-        ck_assert_int_eq(tls_context_new(&server, &so, NULL), 0);
-        ck_assert_int_eq(tls_context_new(&client, &co, NULL), 0);
-        cost[rsa] = UINT64_MAX;
-        for (int i = 0; i < 20; i++) {
-            uint64_t one = handshake_cost(server, client);
-            cost[rsa] = one < cost[rsa] ? one : cost[rsa];
+        struct tls_options so = {.server = true, .cert_file = id[rsa].cert, .key_file = id[rsa].key};
+        struct tls_options co = {.ca_file = id[rsa].cert};
+        ck_assert_int_eq(tls_context_new(&server[rsa], &so, NULL), 0);
+        ck_assert_int_eq(tls_context_new(&client[rsa], &co, NULL), 0);
+    }
+    /* In turn: what else the machine does makes all slower for a while. */
+    int n_less = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t one[2];
+        for (int rsa = 0; rsa < 2; rsa++) {
+            one[rsa] = handshake_cost(server[rsa], client[rsa]);
+            cost[rsa] = one[rsa] < cost[rsa] ? one[rsa] : cost[rsa];
         }
+        n_less += one[0] < one[1];
+    }
+    for (int rsa = 0; rsa < 2; rsa++) {
         printf("a handshake, server's CPU, %s: %.0f us\n", rsa ? "RSA 2048" : "ECDSA P-256",
                (double)cost[rsa] / 1000);
-        tls_context_free(server);
-        tls_context_free(client);
-        identity_remove(&id);
+        tls_context_free(server[rsa]);
+        tls_context_free(client[rsa]);
+        identity_remove(&id[rsa]);
     }
-    ck_assert_uint_lt(cost[0], cost[1]);
+    ck_assert_int_gt(n_less, ROUNDS / 2);
 }
