@@ -365,12 +365,14 @@ exporters: {{ kafka/raw: {{ brokers: ['127.0.0.1:{broker.port}'], profiles: {{ t
         wait_for(lambda: writer.total("profgate_export_requests_total", signal="profiles", outcome="sent") == 6, "all to be sent")
         assert f"topic {topic}: a batch is larger than its max.message.bytes" in writer.log()
         broker.configure(topic, max_message_bytes=2000)
-        assert writer.post(SMALL)[0] == 200
-        wait_for(lambda: writer.total("profgate_forward_dropped_samples_total") > 0, "what is too large by itself to be lost")
-        assert writer.total("profgate_forward_dropped_samples_total") == samples_in(decoded([SMALL]))
+        # A broker hears of its new limit a little later than who set it: the first may be taken yet.
+        wait_for(lambda: writer.post(SMALL)[0] == 200 and writer.total("profgate_forward_dropped_samples_total") > 0,
+                 "what is too large by itself to be lost")
+        assert writer.total("profgate_forward_dropped_samples_total") % samples_in(decoded([SMALL])) == 0
         assert f"topic {topic}: Broker: Message size too large; fix: a larger max.message.bytes" in writer.log()
+        taken = writer.total("profgate_export_requests_total", signal="profiles", outcome="sent")
         assert writer.stop() == 0
-    assert len(broker.messages(topic)) == 6
+    assert len(broker.messages(topic)) == taken >= 6
 
     topic, n = broker.create(next(TOPICS), 1, max_message_bytes=16 << 20), 2 + (2 << 20) // len(SMALL)
     producer = broker.kafka.KafkaProducer(bootstrap_servers=f"127.0.0.1:{broker.port}", linger_ms=10000, batch_size=16 << 20, max_request_size=16 << 20)
