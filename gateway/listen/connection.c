@@ -265,9 +265,9 @@ static uint64_t feed(struct connection *c, struct bytes in)
             finish(c);
     } while (c->session && in.n > 0 && http_session_wants_input(c->session) &&
              clock_monotonic() - spell.began < TURNS_ONE_NS);
-    now = charge(c, spell);
+    const uint64_t ended = charge(c, spell);
     if (!c->session)
-        return now;
+        return ended;
     if (connection_leaves(&c->node, c->host))
         c->host->late(c->host, &c->node);
     if (in.n > 0) {
@@ -279,7 +279,7 @@ static uint64_t feed(struct connection *c, struct bytes in)
         http_session_feed_eof(c->session);
         pump(c);
     }
-    return now;
+    return ended;
 }
 
 static void work(struct connection *c, struct bytes in)

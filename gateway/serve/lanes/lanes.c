@@ -186,26 +186,21 @@ static void fall_asleep(struct lane *lane)
     l->asleep = lane;
 }
 
-/* Who is to be posted once the lock is free: the lane that slept last, or NULL. */
-static struct lane *rouse_any(struct lanes *l)
+/* Whoever calls this posts. */
+static void wake_up(struct lane *lane)
 {
-    struct lane *lane = l->asleep;
-    if (lane) {
-        l->asleep = lane->next_asleep;
-        lane->is_asleep = false;
-    }
-    return lane;
+    struct lane **at = &lane->lanes->asleep;
+    while (*at != lane)
+        at = &(*at)->next_asleep;
+    *at = lane->next_asleep;
+    lane->is_asleep = false;
 }
 
 static void rouse(struct lane *lane)
 {
     if (!lane->is_asleep)
         return;
-    struct lane **at = &lane->lanes->asleep;
-    while (*at != lane)
-        at = &(*at)->next_asleep;
-    *at = lane->next_asleep;
-    lane->is_asleep = false;
+    wake_up(lane);
     sem_post(&lane->wake);
 }
 
@@ -417,7 +412,9 @@ int lane_put(struct lane_inbox *in, struct lane_job *job)
     int r = l->stopping || is_full(l, queue_of(l, job), job->bytes) ? LANE_FULL : 0;
     if (r == 0) {
         enqueue(l, job);
-        woken = rouse_any(l);
+        woken = l->asleep; /* the lane that slept last; posted without the lock */
+        if (woken)
+            wake_up(woken);
         ask = l->waiting > l->n_idle && l->n < l->options.n_max && !l->asked;
         l->asked |= ask;
     }
