@@ -427,8 +427,8 @@ static void on_done_overwrite(void *user, enum http_call_result result, const st
 /* A frame that was half drained goes out before the reset that ends its call. */
 UNIT(a_body_that_goes_while_it_is_drained_was_copied)
 {
-    struct http_client *c = http_client_new(HTTP_VERSION_2, 1 << 20);
-    uint8_t *body = malloc(1 << 20);
+    struct http_client *c = unit_made(http_client_new(HTTP_VERSION_2, 1 << 20));
+    uint8_t *body = unit_made(malloc(1 << 20));
     struct buffer b = BUFFER_INIT(0), from = BUFFER_INIT(0);
     memset(body, 'b', 1 << 20);
     struct http_request q = {

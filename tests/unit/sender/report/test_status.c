@@ -23,17 +23,21 @@ static int write_page(void *user, enum status_page page, struct buffer *out)
     return buffer_add_str(out, page == STATUS_METRICS ? "metrics" : "page");
 }
 
-/* One after the other, without a pause. */
+/* One after the other, without a pause, until one is not answered. */
 static void *visit(void *argument)
 {
     const struct sockaddr_in where = {.sin_family = AF_INET,
                                       .sin_port = htons((uint16_t) * (int *)argument),
                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     static const char ask[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    for (int i = 0; i < VISITS; i++) {
+    const uint64_t patience = unit_patience(10 * (uint64_t)NSEC_PER_SEC);
+    const struct timeval wait = {.tv_sec = (time_t)(patience / NSEC_PER_SEC),
+                                 .tv_usec = (suseconds_t)(patience % NSEC_PER_SEC / NSEC_PER_USEC)};
+    for (int i = 0; i < VISITS && answers == i; i++) {
         char text[512] = "";
         size_t n = 0;
         autoclose int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
         if (connect(fd, (const struct sockaddr *)&where, sizeof where) < 0 ||
             write(fd, ask, sizeof ask - 1) != (ssize_t)sizeof ask - 1)
             continue;
