@@ -59,7 +59,8 @@ struct aggregate {
     VEC(uint64_t) clients; /* of resources: who brought them first */
     uint64_t client;       /* whose request it is */
     size_t dict_bytes;
-    uint32_t resources_taken, series_taken; /* entries already handed over in this epoch */
+    uint32_t resources_taken, series_taken; /* entries already handed over in this epoch, */
+    size_t dict_bytes_taken;                /* … and their bytes */
     struct buffer scratch;
     size_t value_max;    /* bytes of an attribute's value; beyond they are cut, */
     struct stats *stats; /* … which is counted here */
@@ -517,6 +518,17 @@ static bool copy_counts(const struct aggregate *a, struct aggregate_delta *d)
     return d->counts != NULL;
 }
 
+/* Nearly: what the copies below take, so that it is one block. */
+static size_t size_of_delta(const struct aggregate *a, const struct aggregate_delta *d)
+{
+    const size_t entries = d->n_resources + d->n_series,
+                 cells = a->n_cells + (a->any_spilled ? a->n_metrics : 0);
+    return a->dict_bytes - a->dict_bytes_taken + entries * (sizeof *d->resources + ARENA_EACH) +
+           d->n_resources * sizeof *d->clients + cells * sizeof *d->cells +
+           a->latest.entries.n * sizeof *d->kept + a->tally.items.n * sizeof *d->counts +
+           a->exemplars.places.n * sizeof *d->exemplars + 6 * ARENA_EACH;
+}
+
 /* Moves the sums into the pending list. False when memory is out: nothing has changed. */
 static bool cut(struct aggregate *a)
 {
@@ -532,6 +544,7 @@ static bool cut(struct aggregate *a)
                                   .series_from = a->series_taken};
     d->n_resources = a->resources.n - a->resources_taken;
     d->n_series = a->series.n - a->series_taken;
+    arena_reserve(&d->arena, size_of_delta(a, d));
     if (!copy_entries(&d->arena, &a->resources, a->resources_taken, &d->resources) ||
         !copy_entries(&d->arena, &a->series, a->series_taken, &d->series) || !copy_clients(a, d) ||
         !copy_cells(a, d) || !copy_kept(a, d) || !copy_counts(a, d)) {
@@ -544,6 +557,7 @@ static bool cut(struct aggregate *a)
     d->charged = take_ptr(a->charged);
     a->resources_taken = a->resources.n;
     a->series_taken = a->series.n;
+    a->dict_bytes_taken = a->dict_bytes;
     a->n_used = max_of(a->n_cells, a->n_used - a->n_used / 4);
     clear_cells(a);
     *a->pending_end = d;
@@ -556,18 +570,27 @@ static bool is_of_the_past(const struct aggregate *a, const struct intern *dict,
     return unlikely(dict->n > min) && dict->n / KEPT_RATIO > max_of(a->n_used, a->n_cells);
 }
 
-void aggregate_forget(struct aggregate *a)
+/* The tables that were filled stay as large. False: there is no memory for the sums, and nothing is done. */
+static bool forget_names(struct aggregate *a)
 {
     if (!cut(a))
-        return;
-    shrink(a);
+        return false;
     intern_release(&a->resources);
     intern_release(&a->series);
-    vec_release(&a->clients);
+    a->clients.n = 0;
     memset(a->recent, 0, sizeof a->recent);
-    a->dict_bytes = 0;
+    a->dict_bytes = a->dict_bytes_taken = 0;
     a->resources_taken = a->series_taken = 0;
     a->epoch = new_epoch();
+    return true;
+}
+
+void aggregate_forget(struct aggregate *a)
+{
+    if (!forget_names(a))
+        return;
+    shrink(a);
+    vec_release(&a->clients);
 }
 
 void aggregate_begin(struct aggregate *a)
@@ -577,7 +600,7 @@ void aggregate_begin(struct aggregate *a)
     is_time |= is_of_the_past(a, &a->resources, RESOURCES_KEPT_MIN) ||
                is_of_the_past(a, &a->series, SERIES_KEPT_MIN);
     if (unlikely(is_time))
-        aggregate_forget(a);
+        forget_names(a);
 }
 
 size_t aggregate_memory_used(const struct aggregate *a)

@@ -8,7 +8,7 @@
 #define BLOCK_MIN (8u << 10)
 #define BLOCK_MAX \
     (1u << 20) /* blocks double up to here; a larger single request gets a block of its own size */
-#define ALIGN 16u
+#define ALIGN ARENA_EACH
 
 struct arena_block {
     struct arena_block *next;
@@ -62,6 +62,12 @@ void *arena_calloc(struct arena *a, size_t count, size_t size)
     if (p)
         memset(p, 0, n);
     return p;
+}
+
+void arena_reserve(struct arena *a, size_t n)
+{
+    if ((size_t)(a->end - a->at) < n)
+        block_new(a, n);
 }
 
 struct bytes arena_copy(struct arena *a, struct bytes b)

@@ -36,6 +36,11 @@ void *arena_calloc(struct arena *a, size_t count, size_t size);
 /* A copy with a NUL behind it; .p is NULL when memory is out. */
 struct bytes arena_copy(struct arena *a, struct bytes b);
 
+/* One block for the next n bytes, ARENA_EACH counted for each allocation besides its own; where there is no
+ * memory for it, nothing. */
+#define ARENA_EACH 16u
+void arena_reserve(struct arena *a, size_t n);
+
 /* A formatted string, or NULL. */
 char *arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -33,3 +33,19 @@ UNIT(calloc_refuses_a_product_that_overflows)
     ck_assert_ptr_null(arena_calloc(&a, SIZE_MAX / 2, 3));
     arena_release(&a);
 }
+
+UNIT(what_was_reserved_is_one_block)
+{
+    struct budget b = BUDGET_INIT(1 << 20, NULL);
+    struct arena a = ARENA_INIT(&b);
+    arena_reserve(&a, 100 * (1000 + ARENA_EACH));
+    const size_t used = atomic_load(&b.used);
+    ck_assert_uint_ge(used, 100 * 1000);
+    for (int i = 0; i < 100; i++)
+        ck_assert_ptr_nonnull(arena_alloc(&a, 1000));
+    ck_assert_uint_eq(atomic_load(&b.used), used);
+    arena_reserve(&a, 2 << 20); /* more than there is */
+    ck_assert_uint_eq(atomic_load(&b.used), used);
+    ck_assert_ptr_nonnull(arena_alloc(&a, 1000));
+    arena_release(&a);
+}
