@@ -64,9 +64,10 @@ enum hotspot_relative {
 /* As much of a blob's header is read, in words. */
 #define HOTSPOT_BLOB_WORDS 16u
 
-/* Compiled code that has called from an address, as it was found before: `said` is its number, and above it
- * the distance from the stack pointer to the return address. `of` names the process and the address, XORed
- * with both, so that an entry half written when an interrupt's walk comes in between is nobody's. */
+/* Code that has called from an address, compiled or the interpreter's, as it was found before: `said` is its
+ * number, and above it the distance from the stack pointer to the return address. `of` names the process and
+ * the address, XORed with both, so that an entry half written when an interrupt's walk comes in between is
+ * nobody's. */
 struct hotspot_known {
     bpf_u64 of, blob, said;
 };

@@ -259,12 +259,15 @@ HOTSPOT_PART hotspot_find_edge(HOTSPOT_HANDLE h)
 
 #define HOTSPOT_KNOWN_OF(w, ip) ((ip) ^ HOTSPOT_PROCESS(w) * 0x9e3779b97f4a7c15ull)
 
-/* Remembers c->word's code. */
-HOTSPOT_PART hotspot_remember(HOTSPOT_HANDLE h)
+/* Instead of a distance to the return address: the code is the interpreter's. */
+#define HOTSPOT_INTERPRETED 0xffffffffull
+
+/* Remembers code, whose number is in c->word. */
+HOTSPOT_PART hotspot_remember(HOTSPOT_HANDLE h, bpf_u64 distance)
 {
     HOTSPOT_OPEN(h);
     struct hotspot_known *known = HOTSPOT_KNOWN(w, r->ip);
-    bpf_u64 said = (c->end - r->sp) << 32 | c->word.file;
+    bpf_u64 said = distance << 32 | c->word.file;
     if (!known)
         return -1;
     *(volatile bpf_u64 *)&known->blob = c->blob;
@@ -273,8 +276,10 @@ HOTSPOT_PART hotspot_remember(HOTSPOT_HANDLE h)
     return 0;
 }
 
-/* A step from compiled code that is remembered: while its number stands it is the same. Nonzero: it is not.
- */
+/* A step from code that is remembered: while its number stands it is the same. Of the interpreter, which has
+ * none and stays where it is, what lies there is as good. HOTSPOT_BY_POINTER: it is the interpreter's, and
+ * the step is still to be made. Otherwise nonzero: it is not known. */
+#define HOTSPOT_BY_POINTER 2
 HOTSPOT_PART hotspot_again(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
@@ -288,6 +293,8 @@ HOTSPOT_PART hotspot_again(HOTSPOT_HANDLE h)
     if (HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, blob + p->nmethod_id) ||
         c->word.file != (bpf_u32)said)
         return 1;
+    if (said >> 32 == HOTSPOT_INTERPRETED)
+        return HOTSPOT_BY_POINTER;
     return hotspot_leave(h, r->sp + (said >> 32), HOTSPOT_WITH_BP);
 }
 
@@ -304,7 +311,7 @@ HOTSPOT_PART hotspot_compiled(HOTSPOT_HANDLE h)
     if (HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, c->blob + p->nmethod_id))
         return -1;
     if (r->is_return && c->value == r->ip)
-        hotspot_remember(h);
+        hotspot_remember(h, c->end - r->sp);
     if (c->edge == HOTSPOT_RETURN)
         did = hotspot_leave(h, r->sp, 0);
     else if (c->edge == HOTSPOT_POINTER)
@@ -466,8 +473,8 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
 UNWIND_INLINE int hotspot_walk_on(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
-    int did = 1;
-    if (r->is_return && hotspot_again(h) == 0)
+    int did = r->is_return ? hotspot_again(h) : 1;
+    if (did == 0 || (did == HOTSPOT_BY_POINTER && hotspot_interpreted(h) == 0))
         return STEP_TAKEN;
     c->word.kind = SAMPLE_FRAME_KERNEL;
     if (hotspot_find(h, r->ip - (r->is_return != 0)) ||
@@ -477,8 +484,9 @@ UNWIND_INLINE int hotspot_walk_on(HOTSPOT_HANDLE h)
     if (c->kind == HOTSPOT_METHOD || c->kind == HOTSPOT_NATIVE)
         return hotspot_compiled(h) ? STEP_NATIVE : STEP_TAKEN;
     if (c->kind == HOTSPOT_INTERPRETER) {
-        did = hotspot_interpreted(h);
-        if (did == 0)
+        if (r->is_return && !HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, c->blob + p->nmethod_id))
+            hotspot_remember(h, HOTSPOT_INTERPRETED);
+        if (hotspot_interpreted(h) == 0)
             return STEP_TAKEN;
     }
     if (!r->is_return)
