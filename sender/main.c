@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -211,8 +212,12 @@ static int run(struct program *p)
         log_error("starting: %s", uv_strerror(r));
         return EXIT_FAILED;
     }
-    log_info("sampling %u CPUs at %u Hz%s%s", sampler_follow_cpus(p->sampler), p->options.frequency,
-             p->options.print ? "" : ", sending to ", p->options.print ? "" : p->options.endpoint);
+    const uint32_t cpus = sampler_follow_cpus(p->sampler);
+    char what[64] = "sampling events, not CPU time";
+    if (!p->options.without_cpu)
+        snprintf(what, sizeof what, "sampling %u CPUs at %u Hz", cpus, p->options.frequency);
+    log_info("%s%s%s", what, p->options.print ? "" : ", sending to ",
+             p->options.print ? "" : p->options.endpoint);
     io_signal_hold(SIGHUP, false);
     notify_ready(p->notify, p->loop);
     io_loop_run(p->loop);

@@ -45,6 +45,11 @@ def test_a_program_that_runs_is_no_reason_to_say_so(truth):
     assert done.returncode == 0 and "no sample" not in done.stderr and "no such process" not in done.stderr, done.stderr
 
 
+def test_without_cpu_samples_it_does_not_speak_of_cpus():
+    done = profsend("--duration", "1s", "--no-cpu", "--event", "page-faults/16")
+    assert done.returncode == 0 and "sampling events, not CPU time" in done.stderr and "CPUs at" not in done.stderr, done.stderr
+
+
 def test_a_small_memory_limit_is_said():
     parent = pathlib.Path("/sys/fs/cgroup")
     group = parent / f"pg-small-{os.getpid()}"
