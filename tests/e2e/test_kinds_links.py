@@ -24,7 +24,7 @@ class Links(Receiver):
     def __init__(self):
         super().__init__()
         self.hits = collections.Counter()
-        self.times = []  # (when, Said)
+        self.times = []  # (when, CPU, Said)
         self.services = {}
 
     def _add(self, request):
@@ -43,18 +43,24 @@ class Links(Receiver):
                 rest = tuple(sorted((k, v) for k, v in own.items() if k.partition(".")[0] not in ("thread", "cpu", "profsend")))
                 said = Said(pid, own["thread.name"], link.trace_id.hex(), link.span_id.hex(), rest)
                 self.hits[said] += len(sample.timestamps_unix_nano)
-                self.times += [(when, said) for when in sample.timestamps_unix_nano]
+                cpu = next(d.attribute_table[i].value.int_value for i in sample.attribute_indices
+                           if d.string_table[d.attribute_table[i].key_strindex] == "cpu.logical_number")
+                self.times += [(when, cpu, said) for when in sample.timestamps_unix_nano]
 
     def of(self, pid, thread):
         return {s: n for s, n in self.hits.copy().items() if s.pid == pid and s.thread == thread}
 
     def known(self, pid):
-        """Hits of a process by thread and what was said, since the first one that is linked."""
-        found = collections.defaultdict(collections.Counter)
-        mine = [(when, said) for when, said in sorted(self.times[:]) if said.pid == pid]
-        since = next((when for when, said in mine if said.trace), 1 << 63)
-        for when, said in mine:
-            if when > since:
+        """Hits of a process by thread and what was said, on each CPU since the first one there that is linked. (Not on all
+        since the first on any: a sample that began just before it was known where to look, and looked when it was, is no
+        word about one that began and looked in between on another CPU.)"""
+        found, since = collections.defaultdict(collections.Counter), {}
+        for when, cpu, said in sorted(self.times[:]):
+            if said.pid != pid:
+                continue
+            if said.trace:
+                since.setdefault(cpu, when)
+            if when > since.get(cpu, 1 << 63):
                 found[said.thread][said[2:]] += 1
         return found
 
