@@ -60,7 +60,8 @@ struct resumer {
     struct runtime_place place;
     uint32_t generator;             /* whose code is in no file; RUNTIME_GENERATED: not looked for yet */
     struct runtime_place generated; /* its */
-    int memory;                     /* then the process's */
+    int memory;                     /* then the process's, */
+    struct source_pages pages;      /* and what was read of it */
     struct sample_head head;
     uint64_t body[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX * SAMPLE_FRAME_WORDS + CONTEXT_BYTES_MAX / 8];
 };
@@ -393,7 +394,8 @@ static int rest_step(void *user, struct unwind_registers *at, rest_load_fn load,
                             .size = INT64_MAX,
                             .allowance = r->share,
                             .owner = r->rest->user,
-                            .is_process = true};
+                            .is_process = true,
+                            .pages = &r->pages};
     struct sample_frame ahead = {0};
     if (r->n_ahead > 0)
         memcpy(&ahead, r->ahead + (r->n_ahead - 1) * SAMPLE_FRAME_WORDS, sizeof ahead);
@@ -459,6 +461,7 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     take_ahead(r, body);
     r->generator = RUNTIME_GENERATED;
     r->memory = -1;
+    r->pages.n = 0;
     uint32_t n_user = r->head.n_user;
     if (!r->is_told && n_user > 0)
         r->head.n_user--; /* the last one is said again, with what is known now */

@@ -54,6 +54,7 @@ struct unwinder {
     int stop_fd;          /* readable then, for who sleeps */
     struct sample_want waiting[WAITING_MAX];
     uint32_t n_waiting;
+    struct source_pages pages; /* of the process that is being prepared */
 };
 
 static void on_want(void *user, const struct sample_want *want)
@@ -121,8 +122,13 @@ static void prepare(struct unwinder *u, const struct met *met, struct maps *maps
     const struct region *region = maps_find(maps, met->at);
     snprintf(path, sizeof path, "/proc/%u/mem", met->pid);
     autoclose int memory_fd = errand_open(path, 0, user);
-    struct source memory = {
-        .fd = memory_fd, .size = INT64_MAX, .allowance = allowance, .owner = user, .is_process = true};
+    struct source memory = {.fd = memory_fd,
+                            .size = INT64_MAX,
+                            .allowance = allowance,
+                            .owner = user,
+                            .is_process = true,
+                            .pages = &u->pages};
+    u->pages.n = 0;
     if (memory_fd < 0 || !region || !runtime_of(met->runtime)->prepare)
         return;
     struct runtime_process process = {.pid = met->pid, .start = met->start, .memory = &memory, .maps = maps};

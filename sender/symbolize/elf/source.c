@@ -74,6 +74,41 @@ static size_t read_near(const struct source *s, uint64_t offset, void *to, size_
     return n;
 }
 
+/* No page begins there. */
+#define NO_PAGE UINT64_MAX
+
+static const uint8_t *page_of(const struct source *s, uint64_t at)
+{
+    struct source_pages *p = s->pages;
+    for (uint32_t i = 0; i < min_of(p->n, SOURCE_PAGES); i++)
+        if (p->at[i] == at)
+            return p->bytes[i];
+    uint32_t i = p->n % SOURCE_PAGES;
+    p->at[i] = NO_PAGE;
+    allowance_charge(s->allowance, SOURCE_PAGE);
+    if (errand_pread(s->fd, p->bytes[i], SOURCE_PAGE, (off_t)at, s->owner) != SOURCE_PAGE)
+        return NULL;
+    p->at[i] = at;
+    p->n++;
+    return p->bytes[i];
+}
+
+static size_t read_process(const struct source *s, uint64_t offset, uint8_t *to, size_t n)
+{
+    size_t done = 0;
+    if (!s->pages || n > SOURCE_PAGE)
+        return (size_t)max_of(errand_pread(s->fd, to, n, (off_t)offset, s->owner), (ssize_t)0);
+    while (done < n) {
+        size_t in = (size_t)((offset + done) % SOURCE_PAGE), part = min_of(n - done, SOURCE_PAGE - in);
+        const uint8_t *page = page_of(s, offset + done - in);
+        if (!page)
+            break;
+        memcpy(to + done, page + in, part);
+        done += part;
+    }
+    return done;
+}
+
 size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_t n)
 {
     if (offset >= s->size)
@@ -88,7 +123,7 @@ size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_
     if (!allowance_take(s->allowance, n))
         return 0;
     if (s->is_process)
-        return (size_t)max_of(errand_pread(s->fd, to, n, (off_t)offset, s->owner), (ssize_t)0);
+        return read_process(s, offset, to, n);
     if (s->is_place)
         return read_near(s, offset, to, n);
     size_t done = 0;

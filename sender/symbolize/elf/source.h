@@ -18,6 +18,16 @@
 /* What there is at an offset below the source's size, n bytes at most and not beyond it; how many. */
 typedef size_t (*source_read_fn)(void *of, uint64_t offset, void *to, size_t n);
 
+/* Pages of a process's memory, as they were when they were read first: for who reads here and there of one
+ * for a moment, such as the rest of one walk. It then is an errand a page, and not one a word. */
+#define SOURCE_PAGE  4096u
+#define SOURCE_PAGES 16u
+struct source_pages {
+    uint32_t n; /* that were read; 0: begins anew. The oldest gives way */
+    uint64_t at[SOURCE_PAGES];
+    uint8_t bytes[SOURCE_PAGES][SOURCE_PAGE];
+};
+
 struct source {
     int fd; /* -1: memory, unless `read` is set */
     struct bytes memory;
@@ -28,6 +38,7 @@ struct source {
     uint32_t owner;              /* whose it is: of a process's memory, and where no allowance says so */
     bool is_process;             /* which is read by errands (sender/foreign/errand.h), */
     bool is_place;               /* as a file is that may not answer (sender/foreign/open.h) */
+    struct source_pages *pages;  /* of a process, which must stay; NULL: each reading looks at it */
 };
 
 /* A source over an open file (the descriptor stays the caller's). 0 or -errno. */

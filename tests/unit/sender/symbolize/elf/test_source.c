@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "proto/base/macros.h"
@@ -25,6 +26,34 @@ UNIT(a_place_is_read_as_the_file_is)
         ck_assert_int_eq((ssize_t)source_read_some(&s, at, got, n), there);
         ck_assert_mem_eq(got, want, there);
     }
+}
+
+UNIT(a_process_s_pages_are_read_once)
+{
+    enum { PAGES = SOURCE_PAGES + 3 };
+    static struct source_pages pages;
+    uint8_t got[300], *memory = mmap(NULL, (PAGES + 1) * SOURCE_PAGE, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(memory, MAP_FAILED);
+    ck_assert_int_eq(munmap(memory + PAGES * SOURCE_PAGE, SOURCE_PAGE), 0);
+    for (uint32_t i = 0; i < PAGES * SOURCE_PAGE; i++)
+        memory[i] = (uint8_t)random();
+    autoclose int fd = open("/proc/self/mem", O_RDONLY);
+    struct source s = {.fd = fd, .size = INT64_MAX, .owner = getuid(), .is_process = true, .pages = &pages};
+    for (uint32_t i = 0; i < 2000; i++) { /* some reach into the next page, some behind the last one */
+        uint64_t at = (uint64_t)random() % (PAGES * SOURCE_PAGE);
+        size_t n = 1 + (size_t)random() % sizeof got, there = min_of(n, (size_t)(PAGES * SOURCE_PAGE - at));
+        ck_assert_uint_eq(source_read_some(&s, (uint64_t)(uintptr_t)memory + at, got, n), there);
+        ck_assert_mem_eq(got, memory + at, there);
+    }
+    pages.n = 0;
+    memory[0] = 1;
+    ck_assert(source_read(&s, (uint64_t)(uintptr_t)memory, got, 1) && got[0] == 1);
+    memory[0] = memory[1] = 2;
+    ck_assert(source_read(&s, (uint64_t)(uintptr_t)memory, got, 2) && got[0] == 1);
+    pages.n = 0;
+    ck_assert(source_read(&s, (uint64_t)(uintptr_t)memory, got, 2) && got[0] == 2 && got[1] == 2);
+    munmap(memory, PAGES * SOURCE_PAGE);
 }
 
 UNIT(what_is_kept_of_a_place_is_not_another_file_s)
