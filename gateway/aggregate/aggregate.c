@@ -532,8 +532,10 @@ static size_t size_of_delta(const struct aggregate *a, const struct aggregate_de
 /* Moves the sums into the pending list. False when memory is out: nothing has changed. */
 static bool cut(struct aggregate *a)
 {
-    if (has_nothing(a))
+    if (has_nothing(a)) {
+        shrink(a);
         return true;
+    }
     struct aggregate_delta *d = calloc(1, sizeof *d);
     if (!d)
         return false;

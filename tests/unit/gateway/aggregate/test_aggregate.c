@@ -295,6 +295,27 @@ UNIT(it_forgets_when_it_is_told_and_loses_nothing)
     ck_assert_uint_eq(budget.used, 0);
 }
 
+/* What a flood needed, also when nothing comes after it. */
+UNIT(who_rests_gives_the_cells_back)
+{
+    struct budget budget = BUDGET_INIT(64 << 20, NULL);
+    struct aggregate *a = table(&budget);
+    const size_t empty = aggregate_memory_used(a);
+    char name[32];
+    for (uint32_t i = 0; i < 40000; i++) {
+        snprintf(name, sizeof name, "pid-%u", i);
+        struct attr attr = text("process", name);
+        aggregate_add(a, aggregate_resource(a, &attr, 1), aggregate_series(a, 0, NULL, 0), 1);
+    }
+    aggregate_begin(a); /* forgets the names, and keeps room for as many cells */
+    ck_assert_uint_gt(aggregate_memory_used(a), empty + 40000 * 16);
+    aggregate_delta_free(unit_made(aggregate_take(a)));
+    ck_assert_ptr_null(aggregate_take(a));
+    ck_assert_uint_le(aggregate_memory_used(a), empty + 40000 * 16); /* of the clients there is a number each */
+    aggregate_free(a);
+    ck_assert_uint_eq(budget.used, 0);
+}
+
 UNIT(a_resource_is_remembered_by_its_bytes_as_long_as_its_number_holds)
 {
     struct aggregate *a = table(NULL);
