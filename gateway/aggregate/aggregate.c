@@ -455,12 +455,17 @@ static bool copy_clients(const struct aggregate *a, struct aggregate_delta *d)
     return d->clients != NULL;
 }
 
+/* That are handed over, at most. */
+static uint32_t cells_taken(const struct aggregate *a)
+{
+    return a->n_cells + (a->any_spilled ? a->n_metrics : 0);
+}
+
 /* By resource, so that who merges them has what belongs to one at hand; in a resource they are in the table's
  * order. */
 static bool copy_cells(const struct aggregate *a, struct aggregate_delta *d)
 {
-    uint32_t n = a->n_cells + (a->any_spilled ? a->n_metrics : 0);
-    d->cells = arena_alloc(&d->arena, n * sizeof *d->cells);
+    d->cells = arena_alloc(&d->arena, cells_taken(a) * sizeof *d->cells);
     autofree uint32_t *places = calloc(a->resources.n + 2, sizeof *places);
     if (!d->cells || !places)
         return false;
@@ -521,10 +526,9 @@ static bool copy_counts(const struct aggregate *a, struct aggregate_delta *d)
 /* Nearly: what the copies below take, so that it is one block. */
 static size_t size_of_delta(const struct aggregate *a, const struct aggregate_delta *d)
 {
-    const size_t entries = d->n_resources + d->n_series,
-                 cells = a->n_cells + (a->any_spilled ? a->n_metrics : 0);
+    const size_t entries = d->n_resources + d->n_series;
     return a->dict_bytes - a->dict_bytes_taken + entries * (sizeof *d->resources + ARENA_EACH) +
-           d->n_resources * sizeof *d->clients + cells * sizeof *d->cells +
+           d->n_resources * sizeof *d->clients + cells_taken(a) * sizeof *d->cells +
            a->latest.entries.n * sizeof *d->kept + a->tally.items.n * sizeof *d->counts +
            a->exemplars.places.n * sizeof *d->exemplars + 6 * ARENA_EACH;
 }

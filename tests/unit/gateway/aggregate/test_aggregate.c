@@ -311,7 +311,8 @@ UNIT(who_rests_gives_the_cells_back)
     ck_assert_uint_gt(aggregate_memory_used(a), empty + 40000 * 16);
     aggregate_delta_free(unit_made(aggregate_take(a)));
     ck_assert_ptr_null(aggregate_take(a));
-    ck_assert_uint_le(aggregate_memory_used(a), empty + 40000 * 16); /* of the clients there is a number each */
+    ck_assert_uint_le(aggregate_memory_used(a),
+                      empty + 40000 * 16); /* of the clients there is a number each */
     aggregate_free(a);
     ck_assert_uint_eq(budget.used, 0);
 }
