@@ -390,12 +390,7 @@ static int rest_step(void *user, struct unwind_registers *at, rest_load_fn load,
     if (r->generator == RUNTIME_NATIVE || r->head.n_user >= SAMPLE_USER_MAX ||
         (m->key.inode ? !file || file->runtime != r->generator : !m->key.device))
         return 1;
-    struct source memory = {.fd = r->memory,
-                            .size = INT64_MAX,
-                            .allowance = r->share,
-                            .owner = r->rest->user,
-                            .is_process = true,
-                            .pages = &r->pages};
+    struct source memory = source_process(r->memory, r->rest->user, r->share, &r->pages);
     struct sample_frame ahead = {0};
     if (r->n_ahead > 0)
         memcpy(&ahead, r->ahead + (r->n_ahead - 1) * SAMPLE_FRAME_WORDS, sizeof ahead);

@@ -122,12 +122,7 @@ static void prepare(struct unwinder *u, const struct met *met, struct maps *maps
     const struct region *region = maps_find(maps, met->at);
     snprintf(path, sizeof path, "/proc/%u/mem", met->pid);
     autoclose int memory_fd = errand_open(path, 0, user);
-    struct source memory = {.fd = memory_fd,
-                            .size = INT64_MAX,
-                            .allowance = allowance,
-                            .owner = user,
-                            .is_process = true,
-                            .pages = &u->pages};
+    struct source memory = source_process(memory_fd, user, allowance, &u->pages);
     u->pages.n = 0;
     if (memory_fd < 0 || !region || !runtime_of(met->runtime)->prepare)
         return;

@@ -18,9 +18,15 @@ int source_file(struct source *ret, int fd)
     return r;
 }
 
+struct source source_process(int fd, uint32_t user, struct allowance *allowance, struct source_pages *pages)
+{
+    return (
+        struct source){.fd = fd, .size = INT64_MAX, .allowance = allowance, .owner = user, .pages = pages};
+}
+
 uint32_t source_user(const struct source *s)
 {
-    return s->is_process || !s->allowance ? s->owner : allowance_user(s->allowance);
+    return s->pages || !s->allowance ? s->owner : allowance_user(s->allowance);
 }
 
 struct source source_memory(struct bytes memory)
@@ -96,7 +102,7 @@ static const uint8_t *page_of(const struct source *s, uint64_t at)
 static size_t read_process(const struct source *s, uint64_t offset, uint8_t *to, size_t n)
 {
     size_t done = 0;
-    if (!s->pages || n > SOURCE_PAGE)
+    if (n > SOURCE_PAGE)
         return (size_t)max_of(errand_pread(s->fd, to, n, (off_t)offset, s->owner), (ssize_t)0);
     while (done < n) {
         size_t in = (size_t)((offset + done) % SOURCE_PAGE), part = min_of(n - done, SOURCE_PAGE - in);
@@ -122,7 +128,7 @@ size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_
     }
     if (!allowance_take(s->allowance, n))
         return 0;
-    if (s->is_process)
+    if (s->pages)
         return read_process(s, offset, to, n);
     if (s->is_place)
         return read_near(s, offset, to, n);

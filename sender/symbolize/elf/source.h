@@ -36,13 +36,17 @@ struct source {
     void *of;                    /* its argument */
     struct allowance *allowance; /* of a file: what reading it is charged to, the owner's; NULL: nobody */
     uint32_t owner;              /* whose it is: of a process's memory, and where no allowance says so */
-    bool is_process;             /* which is read by errands (sender/foreign/errand.h), */
-    bool is_place;               /* as a file is that may not answer (sender/foreign/open.h) */
-    struct source_pages *pages;  /* of a process, which must stay; NULL: each reading looks at it */
+    struct source_pages *pages;  /* NULL: it is no process's memory, which is read by errands
+                                    (sender/foreign/errand.h), … */
+    bool is_place;               /* … as a file is that may not answer (sender/foreign/open.h) */
 };
 
 /* A source over an open file (the descriptor stays the caller's). 0 or -errno. */
 int source_file(struct source *ret, int fd);
+
+/* A source over the memory of a process of `user`, fd open on it. `pages` must stay: pages->n = 0 before what
+ * is read is to be as it is then. */
+struct source source_process(int fd, uint32_t user, struct allowance *allowance, struct source_pages *pages);
 
 /* Whose processes led to it; UINT32_MAX: nobody knows. */
 uint32_t source_user(const struct source *s);

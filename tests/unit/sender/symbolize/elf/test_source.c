@@ -39,7 +39,7 @@ UNIT(a_process_s_pages_are_read_once)
     for (uint32_t i = 0; i < PAGES * SOURCE_PAGE; i++)
         memory[i] = (uint8_t)random();
     autoclose int fd = open("/proc/self/mem", O_RDONLY);
-    struct source s = {.fd = fd, .size = INT64_MAX, .owner = getuid(), .is_process = true, .pages = &pages};
+    struct source s = source_process(fd, getuid(), NULL, &pages);
     for (uint32_t i = 0; i < 2000; i++) { /* some reach into the next page, some behind the last one */
         uint64_t at = (uint64_t)random() % (PAGES * SOURCE_PAGE);
         size_t n = 1 + (size_t)random() % sizeof got, there = min_of(n, (size_t)(PAGES * SOURCE_PAGE - at));
