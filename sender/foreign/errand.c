@@ -9,6 +9,10 @@
  * waits uninterruptibly then, and so does a page fault on behalf of another process), and a process does not
  * end before its last thread has. So a thread makes a process that runs on in its place and in its memory, as
  * vfork(2) does, and only sleeps until that ends, which SIGKILL can wake it from.
+ *
+ * Who sends waits for who goes, so who goes has the same priority: else a thread that has a high one waited,
+ * on a machine with more to do than CPUs, behind everybody for each of its errands. It is what a thread has
+ * from the one that makes it; so those that are idle are told apart by it, not given another each time.
  */
 #include "sender/foreign/errand.h"
 
@@ -22,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +47,7 @@ struct kept {
 struct runner {
     sem_t wake; /* that there may be something to do; killed who waits for it, it is as it was */
     pid_t tid;
+    int nice;             /* as of who had it made */
     _Atomic bool is_away; /* goes for the errand: what it waits for is not ours, as the lock is */
     struct errand *errand;
     struct runner *next; /* of those that are idle */
@@ -177,19 +183,32 @@ static void *run(void *argument)
     return NULL;
 }
 
+/* Under the lock. One of a priority that is idle, or NULL. */
+static struct runner *take_idle(int nice)
+{
+    for (struct runner **at = &idle; *at; at = &(*at)->next) {
+        struct runner *r = *at;
+        if (r->nice == nice) {
+            *at = r->next;
+            return r;
+        }
+    }
+    return NULL;
+}
+
 /* Under the lock. NULL: there cannot be one more. */
 static struct runner *take_runner(void)
 {
     pthread_t thread;
     pthread_attr_t attr;
-    struct runner *r = idle;
-    if (r) {
-        idle = r->next;
+    const int nice = getpriority(PRIO_PROCESS, 0); /* the thread's; -1 is one, too */
+    struct runner *r = take_idle(nice);
+    if (r)
         return r;
-    }
     r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
+    r->nice = nice;
     sem_init(&r->wake, 0, 0);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

@@ -36,8 +36,8 @@ struct errand {
     bool is_back, is_left;
 };
 
-/* Has it done. 0; or -ETIMEDOUT, -ENOMEM: it was not, and is the caller's no more. `user`: for whose process.
- * Any thread. */
+/* Has it done, with the calling thread's priority (nice). 0; or -ETIMEDOUT, -ENOMEM: it was not, and is the
+ * caller's no more. `user`: for whose process. Any thread. */
 int errand_run(struct errand *e, uint32_t user);
 
 /* What each thread that goes does first: rights are a thread's own. Once, before the first one goes. */

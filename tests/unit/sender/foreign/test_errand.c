@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
@@ -73,6 +75,7 @@ UNIT(who_keeps_one_waiting_does_so_once)
 struct who {
     struct errand errand;
     pid_t pid, parent;
+    int nice;
 };
 
 static void say_who(struct errand *e)
@@ -80,6 +83,7 @@ static void say_who(struct errand *e)
     struct who *w = (struct who *)e;
     w->pid = getpid();
     w->parent = getppid();
+    w->nice = getpriority(PRIO_PROCESS, 0);
 }
 
 static void forget(struct errand *e)
@@ -114,6 +118,30 @@ UNIT(who_goes_is_a_process_of_its_own_and_others_go_after_it)
         usleep(1000);
     ask_who(&first);
     ck_assert_int_eq(first.parent, getpid());
+}
+
+static void *ask_as_one_that_is_less_urgent(void *ret)
+{
+    ck_assert_int_eq(setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 1), 0);
+    ask_who(ret);
+    return NULL;
+}
+
+UNIT(who_goes_has_the_priority_of_who_sends)
+{
+    pthread_t thread;
+    struct who first, second, third;
+    const int own = getpriority(PRIO_PROCESS, 0);
+    if (own == 19)
+        unit_skip("there is no lower priority than that this runs with");
+    ask_who(&first);
+    ck_assert_int_eq(pthread_create(&thread, NULL, ask_as_one_that_is_less_urgent, &second), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ask_who(&third);
+    ck_assert_int_eq(first.nice, own);
+    ck_assert_int_eq(second.nice, own + 1); /* though one is idle */
+    ck_assert_int_eq(third.nice, own);      /* likewise */
+    ck_assert_int_eq(third.pid, first.pid);
 }
 
 static void compute(struct errand *e)
