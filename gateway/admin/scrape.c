@@ -6,8 +6,8 @@
  *
  * Places are few. A free one is given to who waits from the address that has the fewest. While somebody waits
  * it is looked now and then (relieve) who of those that have one took least since the last look: if that is
- * nothing worth the name, or his address has two more than that of who waits, his connection is closed, since
- * he may not read what we would say.
+ * nothing worth the name, though there was something for him all the time, or his address has two more than
+ * that of who waits, his connection is closed, since he may not read what we would say.
  */
 #include "gateway/admin/scrape.h"
 
@@ -75,6 +75,7 @@ struct scrape {
     size_t sent;        /* of out */
     uint64_t taken;     /* by the session, of the text before */
     uint64_t looked_at; /* what that was at the last look */
+    bool was_held_up;   /* then; else it may be us who were slow since */
     uint64_t deadline_ns;
 };
 
@@ -401,6 +402,12 @@ static bool is_held_up(const struct scrape *s)
     return s->exchange && !s->cut && (s->ended || (!s->making && s->sent < s->out.n));
 }
 
+static void look_at(struct scrape *s)
+{
+    s->looked_at = s->taken;
+    s->was_held_up = is_held_up(s);
+}
+
 /* Cuts off who took least since the last look, if that is too little or his address has too much. */
 static void relieve(struct scrapes *all)
 {
@@ -410,10 +417,10 @@ static void relieve(struct scrapes *all)
     uint64_t least = UINT64_MAX;
     for (struct scrape *s = all->first; s; s = s->next) {
         const uint64_t took = s->taken - s->looked_at;
-        const bool is_too_slow = is_held_up(s) && took < LOOK_BYTES;
+        const bool is_too_slow = s->was_held_up && is_held_up(s) && took < LOOK_BYTES;
         const bool has_too_much =
             s->page && s->exchange && !s->cut && count_of(all, s->host, false) >= theirs + 2;
-        s->looked_at = s->taken;
+        look_at(s);
         if ((is_too_slow || has_too_much) && took < least) {
             least = took;
             slowest = s;
@@ -507,7 +514,7 @@ static void answer(struct scrapes *all, struct http_exchange *x, const struct ad
     if (all->look_ns == UINT64_MAX) { /* from now on: what they took before counts for nothing */
         look_later(all);
         for (struct scrape *other = all->first; other; other = other->next)
-            other->looked_at = other->taken;
+            look_at(other);
     }
     start_queued(all);
 }

@@ -46,7 +46,7 @@ def test_long_names_cost_neither_memory_nor_the_operator(tmp_path):
             pages = [tuple(map(int, reader.communicate(timeout=PATIENCE)[0].split())) for reader in readers]
             unread.close()
         assert any(status == 200 and size > 10_000_000 for status, size in pages), pages
-        assert all(status in (200, 503) for status, size in pages)
+        assert all(status in (200, 503) for status, size in pages), pages  # 0: cut off before anything was there to read
         health.check()  # a page took 43 s
         assert gateway.rss_kib() - before < 128 * 1024
 

@@ -805,3 +805,36 @@ UNIT(also_over_http2_and_after_all_of_it_was_written)
 {
     scrape_beside_those_who_do_not_read(true);
 }
+
+/* It may be us who were slow: on a machine with much to do a page's first piece takes long. */
+UNIT(who_had_nothing_to_read_until_now_is_not_taken_for_one_who_does_not_read)
+{
+    enum { LOOK_MS = 250, ROUNDING_MS = 10 };
+    int fd[4], other;
+    bool is_open = true;
+    static char sink[64 << 10];
+    start();
+    metrics.piece_bytes = 3000;
+    metrics.held = true;
+    take_all_places(true, fd);
+    other = dial();
+    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); /* from now on it is looked */
+    const uint64_t asked = clock_monotonic();
+    while (clock_monotonic() - asked < LOOK_MS / 2 * NSEC_PER_MSEC)
+        turn();
+    const uint64_t made = clock_monotonic();
+    metrics.held = false;
+    while (is_open) {
+        ck_assert_uint_lt(clock_monotonic() - made, PATIENCE_NS);
+        turn();
+        for (int i = 0; i < 4 && is_open; i++) {
+            ssize_t n = read(fd[i], sink, sizeof sink);
+            is_open = n > 0 || (n < 0 && errno == EAGAIN);
+        }
+    }
+    ck_assert_uint_ge(clock_monotonic() - made, (LOOK_MS - ROUNDING_MS) * NSEC_PER_MSEC);
+    close(other);
+    for (int i = 0; i < 4; i++)
+        close(fd[i]);
+    stop();
+}
