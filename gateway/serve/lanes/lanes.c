@@ -73,7 +73,8 @@ struct lanes {
     size_t bytes;
     struct lane_inbox *inboxes;
     struct lane *asleep;
-    uint32_t n_idle; /* lanes that look for work: asleep, or woken and not there yet */
+    uint32_t
+        n_idle; /* lanes that look for work: asleep, woken and not there yet, or giving the last one back */
     bool asked, stopping;
     atomic_uint n, waiting; /* written under the lock */
     atomic_ulong taken;
@@ -204,19 +205,20 @@ static void rouse(struct lane *lane)
     sem_post(&lane->wake);
 }
 
-/* The worker is woken without the lock, or it would have the core at once and wait for who has the lock and
- * now no core. Its loop is there all the while: an inbox closes when none of its jobs is worked on. */
+/* Under the lock. The worker is woken without it, or it would have the core at once and wait for who has the
+ * lock and now no core. Its loop is there all the while: an inbox closes when none of its jobs is worked on.
+ * Whoever puts the next job when he hears of this one must not find the only lane busy. */
 static void give_back(struct lanes *l, struct lane_job *job)
 {
     struct lane_inbox *in = job->inbox;
-    pthread_mutex_lock(&l->lock);
     bring_back(job);
+    l->n_idle++;
     pthread_mutex_unlock(&l->lock);
     io_loop_post_in(in->loop, &in->post);
     pthread_mutex_lock(&l->lock);
+    l->n_idle--;
     in->n_working--;
     pthread_cond_broadcast(&l->settled);
-    pthread_mutex_unlock(&l->lock);
 }
 
 static void *run(void *arg)
@@ -246,9 +248,10 @@ static void *run(void *arg)
             free(t);
         } else {
             job->work(job, lane->context);
-            give_back(l, job);
         }
         pthread_mutex_lock(&l->lock);
+        if (job)
+            give_back(l, job);
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
