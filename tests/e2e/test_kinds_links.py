@@ -139,7 +139,8 @@ def test_samples_carry_what_their_thread_says(tmp_path, name):
                 wait_for(lambda: receiver.known(program.pid)["late"][early] > 5 or receiver.errors, "samples without the key")
                 program.process.send_signal(signal.SIGUSR1)
                 wait_for(enough, "samples of every thread")
-            assert profiler.stop() == 0, profiler.log()
+                # Before the program ends: what a thread says is in its memory, which is gone while it is being killed.
+                assert profiler.stop() == 0, profiler.log()
     assert not receiver.errors, receiver.errors[0]
     assert receiver.services[program.pid] == "links-service"
     known = receiver.known(program.pid)
