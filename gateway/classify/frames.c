@@ -294,9 +294,19 @@ static __attribute__((noinline)) uint32_t learn_class(struct classify *c, uint32
  * function is asked for as of its first frame's type, its class being CLASSIFY_UNKNOWN until it is known;
  * frames of it that have another type go their own way. */
 struct asked {
+    struct class_memo *memo;    /* [function] */
+    uint32_t *class;            /* [frame] */
     uint32_t *functions, n;     /* [function.n + 1] */
     uint32_t *frames, n_frames; /* those that wait */
 };
+
+static struct asked none_asked(const struct classify *c)
+{
+    return (struct asked){.memo = c->request.function_class.p,
+                          .class = c->request.frame_class.p,
+                          .functions = c->request.asked_functions.p,
+                          .frames = c->request.asked_frames.p};
+}
 
 static __attribute__((noinline)) uint32_t other_type(struct classify *c, uint32_t function, uint32_t type)
 {
@@ -304,31 +314,33 @@ static __attribute__((noinline)) uint32_t other_type(struct classify *c, uint32_
     return name == RULES_NONE ? 0 : rules_matcher_frame_text(c->matcher, type, RULE_FIELD_FUNCTION, name);
 }
 
+/* `asked` is a local of whoever inlines this, so that what is written to the tables cannot be it. */
 static inline __attribute__((always_inline)) void ask_class(struct classify *c, struct asked *asked,
                                                             uint32_t frame, uint32_t function, uint32_t type)
 {
-    struct class_memo *memo = &c->request.function_class.p[function];
+    struct class_memo *memo = &asked->memo[function];
     uint32_t was = memo->type;
     asked->functions[asked->n] = function; /* without a branch: every second frame is the first of its own */
     asked->n += was == CLASSIFY_NO_TYPE;
     memo->type = was == CLASSIFY_NO_TYPE ? type : was;
-    c->request.frame_class.p[frame] = function;
+    asked->class[frame] = function;
     asked->frames[asked->n_frames++] = frame;
     if (unlikely(memo->type != type)) {
         asked->n_frames--;
-        c->request.frame_class.p[frame] = other_type(c, function, type);
+        asked->class[frame] = other_type(c, function, type);
     }
 }
 
 /* Some of the functions that were asked for: their names are looked up together. */
-static inline void look_up(struct classify *c, const uint32_t *functions, uint32_t n)
+static inline void look_up(struct classify *c, struct class_memo *memo, const uint32_t *functions, uint32_t n)
 {
     const struct profiles *v = c->request.view;
-    struct class_memo *memo = c->request.function_class.p;
+    const uint32_t *names = v->function.name;
+    uint32_t *string_id = c->request.string_id.p;
     struct rules_named_frame frame[RULES_NAMED_MAX];
     uint32_t of[RULES_NAMED_MAX], k = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t string = v->function.name[functions[i]], known = c->request.string_id.p[string];
+        uint32_t string = names[functions[i]], known = string_id[string];
         if (unlikely(known != 0)) {
             memo[functions[i]].class =
                 rules_matcher_frame_text(c->matcher, memo[functions[i]].type, RULE_FIELD_FUNCTION, known - 1);
@@ -341,19 +353,16 @@ static inline void look_up(struct classify *c, const uint32_t *functions, uint32
     rules_matcher_named_frames(c->matcher, frame, k);
     for (uint32_t i = 0; i < k; i++) {
         memo[of[i]].class = frame[i].class;
-        if (likely(frame[i].string != RULES_NONE))
-            c->request.string_id.p[v->function.name[of[i]]] = frame[i].string + 1;
+        string_id[names[of[i]]] = frame[i].string + 1; /* 0, unknown, of RULES_NONE */
     }
 }
 
-static void answer(struct classify *c, const struct asked *asked)
+static void answer(struct classify *c, struct asked asked)
 {
-    const struct class_memo *memo = c->request.function_class.p;
-    uint32_t *class = c->request.frame_class.p;
-    for (uint32_t i = 0; i < asked->n; i += RULES_NAMED_MAX)
-        look_up(c, asked->functions + i, min_of(asked->n - i, RULES_NAMED_MAX));
-    for (uint32_t i = 0; i < asked->n_frames; i++)
-        class[asked->frames[i]] = memo[class[asked->frames[i]]].class;
+    for (uint32_t i = 0; i < asked.n; i += RULES_NAMED_MAX)
+        look_up(c, asked.memo, asked.functions + i, min_of(asked.n - i, RULES_NAMED_MAX));
+    for (uint32_t i = 0; i < asked.n_frames; i++)
+        asked.class[asked.frames[i]] = asked.memo[asked.class[asked.frames[i]]].class;
 }
 
 /* Finds the class of a frame that its type alone does not say. `known`: the memo may be believed. */
@@ -375,9 +384,9 @@ static inline __attribute__((always_inline)) void find_class(struct classify *c,
 }
 
 /* Classes of locations that are one frame each, and so not inlined. */
-static void single_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none,
-                          struct asked *asked)
+static void single_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none)
 {
+    struct asked asked = none_asked(c);
     const struct profiles *v = c->request.view;
     const uint32_t *attrs_at = v->location.attrs_at, *attribute = v->attr_index.attribute,
                    *lines_at = v->location.lines_at;
@@ -395,15 +404,15 @@ static void single_frames(struct classify *c, const struct frame_kind *kinds, co
         if (likely(kind->class != CLASSIFY_UNKNOWN))
             class[i] = kind->class;
         else
-            find_class(c, asked, i, i, lines_at[i] == lines_at[i + 1] ? CLASSIFY_UNKNOWN : lines_at[i], kind,
+            find_class(c, &asked, i, i, lines_at[i] == lines_at[i + 1] ? CLASSIFY_UNKNOWN : lines_at[i], kind,
                        true);
     }
     answer(c, asked);
 }
 
-static void several_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none,
-                           struct asked *asked)
+static void several_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none)
 {
+    struct asked asked = none_asked(c);
     const struct profiles *v = c->request.view;
     const uint32_t *frames_at = c->request.frames_at;
     uint32_t *class = c->request.frame_class.p, *item = c->request.location_class.p;
@@ -414,7 +423,7 @@ static void several_frames(struct classify *c, const struct frame_kind *kinds, c
             if (kind->class != CLASSIFY_UNKNOWN)
                 class[f] = kind->class;
             else
-                find_class(c, asked, i, f, frame_line(c, i, f), kind, !c->wants_inlined);
+                find_class(c, &asked, i, f, frame_line(c, i, f), kind, !c->wants_inlined);
         }
     }
     answer(c, asked);
@@ -457,11 +466,10 @@ int frames_prepare(struct classify *c)
     r->attrs_of = 0;
     r->number++; /* what samples of others said is not asked for any more */
     struct frame_kind none = frame_kind(c, RULES_NONE);
-    struct asked asked = {.functions = c->request.asked_functions.p, .frames = c->request.asked_frames.p};
     if (c->request.frames_at)
-        several_frames(c, c->request.attr_kind.p, &none, &asked);
+        several_frames(c, c->request.attr_kind.p, &none);
     else
-        single_frames(c, c->request.attr_kind.p, &none, &asked);
+        single_frames(c, c->request.attr_kind.p, &none);
     return rules_matcher_error(c->matcher);
 }
 

@@ -76,10 +76,11 @@ uint32_t match_frames_find_text(struct match_frames *f, uint32_t type, enum rule
 static inline uint32_t match_frames_text_class(struct match_frames *f, uint32_t type, enum rule_field field,
                                                uint32_t string)
 {
-    if (likely(string < f->text.n && type < f->plans.of_type.n && f->plans.of_type.p[type] != 0)) {
+    if (likely(string < f->text.n && type < f->plans.of_type.n)) {
         const struct text_kind *text = &f->text.p[string];
-        if (likely(text->class != 0 &&
-                   text->where == (f->plans.of_type.p[type] - 1) * RULES_FIELDS + (uint32_t)field + 1))
+        uint32_t where =
+            (f->plans.of_type.p[type] - 1) * RULES_FIELDS + (uint32_t)field + 1; /* or no plan's */
+        if (likely(text->where == where && text->class != 0))
             return text->class - 1;
     }
     return match_frames_find_text(f, type, field, string);
