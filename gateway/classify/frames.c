@@ -122,7 +122,8 @@ static int prepare_attributes(struct classify *c)
     uint32_t n = c->request.view->attribute.n;
     struct classify_request *r = &c->request;
     if (classify_room(&r->attr_id, n) < 0 || classify_room(&r->attr_kind, n) < 0 ||
-        classify_room(&r->attr_frame, n) < 0 || classify_room(&r->attr_key, n) < 0)
+        classify_room(&r->attr_frame, n) < 0 || classify_room(&r->attr_key, n) < 0 ||
+        classify_room(&r->attr_says, n) < 0)
         return -ENOMEM;
     struct frame_kind *kind = r->attr_kind.p;
     memset(r->attr_id.p, 0, n * sizeof *r->attr_id.p);
@@ -130,6 +131,7 @@ static int prepare_attributes(struct classify *c)
         const struct key_memo *key = key_memo(c, memos, c->request.view->attribute.key[i]);
         r->attr_frame.p[i] = key->frame_key;
         r->attr_key.p[i] = key->rule_key;
+        r->attr_says.p[i] = key->rule_key == 0 ? 0 : rules_says(key->rule_key - 1);
         kind[i].type = RULES_NONE;
         if (key->frame_key == KEY_TYPE) { /* once an attribute: thousands of locations share a handful */
             bool text = c->request.view->attribute.value[i].kind == ATTR_STRING;
@@ -464,7 +466,8 @@ int frames_prepare(struct classify *c)
                                             .item_classes = c->request.location_class.p};
     c->asker.types = c->request.frames_at ? NULL : c->request.location_type.p; /* else not by frame */
     r->attrs_of = 0;
-    r->number++; /* what samples of others said is not asked for any more */
+    r->said =
+        hash_mix(++c->requests, c->said_key); /* what samples of others said is not asked for any more */
     struct frame_kind none = frame_kind(c, RULES_NONE);
     if (c->request.frames_at)
         several_frames(c, c->request.attr_kind.p, &none);
@@ -550,19 +553,19 @@ static uint32_t ask_sample(void *context, uint64_t keys)
 {
     struct classify *c = context;
     const struct profiles *v = c->request.view;
-    const uint32_t *rule_key = c->request.attr_key.p,
-                   *attribute = v->attr_index.attribute + v->sample.attrs_at[c->request.sample],
+    const uint64_t *says = c->request.attr_says.p;
+    const uint32_t *attribute = v->attr_index.attribute + v->sample.attrs_at[c->request.sample],
                    *end = v->attr_index.attribute + v->sample.attrs_at[c->request.sample + 1];
-    bool linked = keys & RULES_SAYS_LINKED && ask_linked(c);
-    uint64_t list = hash_mix(c->request.number << 1 | linked, keys ^ c->said_key);
+    uint64_t list = (c->request.said ^ keys) * c->said_key;
+    if (keys & RULES_SAYS_LINKED && ask_linked(c))
+        list = ~list; /* as no attribute, of 32 bits, makes of another */
     for (; attribute < end; attribute++) {
-        uint32_t k = rule_key[*attribute];
-        if (k == 0 || !(keys & rules_says(k - 1)))
+        if (!(keys & says[*attribute]))
             continue;
         list = (list ^ *attribute) * c->said_key;
         list ^= list >> 32;
     }
-    struct said *said = &c->said[list % CLASSIFY_SAID];
+    struct said *said = &c->said[list >> 32 & (CLASSIFY_SAID - 1)];
     return likely(said->list == list) ? said->says : learn_says(c, keys, said, list);
 }
 

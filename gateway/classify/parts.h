@@ -128,6 +128,7 @@ struct class_memo {
     X(uint32_t, string_id)               /* [string] the matcher's number + 1 */   \
     X(uint32_t, attr_id)                 /* [attribute] its text's + 1 */          \
     X(uint32_t, attr_key)                /* [attribute] key of rules + 1 */        \
+    X(uint64_t, attr_says)               /* [attribute] rules_says of it, or 0 */  \
     X(uint8_t, attr_frame)               /* [attribute] enum frame_key */          \
     X(struct frame_kind, attr_kind)      /* [attribute] */                         \
     X(uint32_t, location_type)           /* [location] its frame type's text */    \
@@ -155,7 +156,7 @@ struct class_memo {
  * few. */
 #define CLASSIFY_SAID 256u
 struct said {
-    uint64_t list; /* hashed, with the keys and the request's number */
+    uint64_t list; /* hashed, with the keys and which request it is */
     uint32_t says; /* rules_matcher_sample */
 };
 
@@ -164,7 +165,7 @@ struct classify_request {
     const struct profiles *view;
     uint32_t profile, sample;      /* being looked at */
     uint32_t attrs_of;             /* the sample + 1 whose attributes were read */
-    uint64_t number;               /* of the request */
+    uint64_t said;                 /* hashed into lists of this request */
     uint32_t n_frames, *frames_at; /* [location]; NULL: every location is one frame */
     struct rules_stack stack;      /* being walked; its classes are the request's */
     struct profile_memo last_active, last_time;
@@ -202,6 +203,7 @@ struct classify {
     uint32_t *sample_attrs;               /* [key] text of the sample request.attrs_of, or RULES_NONE */
     uint32_t *sample_keys, n_sample_keys; /* those that are not RULES_NONE */
     struct said said[CLASSIFY_SAID];
+    uint64_t requests;  /* of which samples were asked, so far */
     uint64_t said_key;  /* for hashing, odd */
     struct buffer text; /* of attributes, while made into strings */
 
