@@ -193,8 +193,11 @@ static int write_kind(const struct part *part)
     if (n == 0)
         return 0;
     qsort(rows, n, sizeof *rows, by_hits);
-    fprintf(part->to, "%s: %u samples of %u processes in %.1f s%s:\n", part->kind->type, hits, n,
-            part->seconds, part->kind->how == KIND_CLOCK ? "; percent of one CPU" : "");
+    fputs(part->kind->type, part->to);
+    if (part->kind->how == KIND_PROBE)
+        fprintf(part->to, " of %s:%s", part->kind->file, part->kind->symbol);
+    fprintf(part->to, ": %u samples of %u processes in %.1f s%s:\n", hits, n, part->seconds,
+            part->kind->how == KIND_CLOCK ? "; percent of one CPU" : "");
     for (uint32_t i = 0; i < min_of(n, REPORT_PROCESSES); i++) {
         int r = write_process(part, &rows[i]);
         if (r < 0)

@@ -898,6 +898,25 @@ UNIT(the_report_names_process_and_function)
     end();
 }
 
+UNIT(the_report_tells_probes_apart)
+{
+    char probe[] = "libc:malloc";
+    char *text;
+    size_t n;
+    struct error e;
+    begin();
+    ck_assert_int_eq(kinds_add_probe(&kinds, probe, &e), 0);
+    feed_both(8);
+    settle();
+    FILE *f = open_memstream(&text, &n);
+    ck_assert_int_eq(report_write(f, &naming, &closed, 1, &kinds), 0);
+    fclose(f);
+    ck_assert_ptr_nonnull(strstr(text, "samples: 4 samples of 1 processes"));
+    ck_assert_ptr_nonnull(strstr(text, "events of libc:malloc: 4 samples of 1 processes"));
+    free(text);
+    end();
+}
+
 UNIT(the_kernel_build_id_is_read_from_notes)
 {
     static const uint8_t notes[] = {4, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 'X', 'e', 'n', 0, 7,    0,    0, 0,
