@@ -440,10 +440,12 @@ static __always_inline void send_want(struct scratch *s, __u32 mine)
     bpf_ringbuf_output(&wants, want, sizeof *want, BPF_RB_FORCE_WAKEUP);
 }
 
+const volatile __u64 rest_places = UNWIND_RESTS_MAX; /* set before loading */
+
 /* Walks that user space ends. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, UNWIND_RESTS);
+    __uint(max_entries, UNWIND_RESTS_MAX); /* or fewer; rest_places */
     __uint(map_flags, BPF_F_MMAPABLE);
     __type(key, __u32);
     __type(value, struct unwind_rest);
@@ -458,7 +460,7 @@ static __always_inline struct unwind_rest *claim_rest(struct sample_head *head)
 {
     /* In turn, as they are given back; two at once may have the same turn. */
     __sync_fetch_and_add(&rest_turn, 1);
-    __u32 number = *(volatile __u64 *)&rest_turn % UNWIND_RESTS;
+    __u32 number = *(volatile __u64 *)&rest_turn % rest_places;
     struct unwind_rest *rest = bpf_map_lookup_elem(&unwind_rests, &number);
     head->rest = number;
     return rest && take(&rest->takers) ? rest : 0;

@@ -159,8 +159,8 @@ enum unwind_end {
  * for user space, which loads the rows and walks on (sender/unwind/rest.h). Of clang's stacks, some 100
  * frames, a tenth is longer than 64 KiB. */
 #define UNWIND_REST_PAGES 32u
-#define UNWIND_REST_LAST  8u /* of these */
-#define UNWIND_RESTS      8u
+#define UNWIND_REST_LAST  8u  /* of these */
+#define UNWIND_RESTS_MAX  32u /* under way at a time */
 #define UNWIND_REST_WAYS  8u
 struct unwind_rest {
     bpf_u64 takers;  /* counted by the kernel side, until user space takes the one away that has it */

@@ -32,10 +32,11 @@ struct sampler {
     struct sample *skel;
     struct ring_buffer *ring, *wants;
     const struct sampler_asked *asked; /* who takes the wants, while sampler_wants runs */
-    struct unwind_rest *rests;         /* UNWIND_RESTS, the kernel side's memory; NULL: not there */
-    struct buffer returned;            /* stacks that were walked to their end: lengths and records */
-    int returned_fd;                   /* readable when some should be taken at once */
-    pthread_mutex_t lock;              /* of `returned` */
+    struct unwind_rest *rests;         /* n_rests, the kernel side's memory; NULL: not there */
+    uint32_t n_rests;
+    struct buffer returned; /* stacks that were walked to their end: lengths and records */
+    int returned_fd;        /* readable when some should be taken at once */
+    pthread_mutex_t lock;   /* of `returned` */
     struct sampler_options options;
     struct sampler_handler handler;
     struct kinds only_clock;  /* options.kinds where there are none */

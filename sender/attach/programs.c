@@ -34,6 +34,20 @@ static uint32_t ring_size(const struct sampler *s)
     return size;
 }
 
+/* Walks that are ended in user space at a time: as many as samples of the clock come in 16 ms, a power of two
+ * between these. On a machine with more to do than CPUs who walks on has his turn tens of milliseconds late,
+ * and a program that begins meets missing rows in most of its samples until then. */
+#define RESTS_MIN 8u
+
+static uint32_t rests(const struct sampler *s)
+{
+    uint64_t want = (uint64_t)libbpf_num_possible_cpus() * s->options.frequency / 64;
+    uint32_t n = RESTS_MIN;
+    while (n < want && n < UNWIND_RESTS_MAX)
+        n *= 2;
+    return n;
+}
+
 static bool has_sched_exit(const struct sampler *s)
 {
     return sampler_has(s, KIND_WAIT) && !s->options.wait_by_ticket && s->options.features.sched_exit;
@@ -114,6 +128,7 @@ static void set_constants(struct sampler *s, uint32_t size)
     s->skel->rodata->with_idle = s->options.with_idle;
     s->skel->rodata->only_pid = s->options.only_pid;
     s->skel->rodata->ring_size = size;
+    s->skel->rodata->rest_places = s->n_rests;
     s->skel->rodata->wait_min_ns = s->options.wait_min_ns;
     s->skel->rodata->wait_share = (uint32_t)(s->options.kinds->at[SAMPLE_FROM_WAIT].share * (1u << 16));
     s->skel->rodata->wait_period_ns = max_of(s->options.kinds->at[SAMPLE_FROM_WAIT].period, UINT64_C(1));
@@ -153,9 +168,11 @@ int programs_load(struct sampler *s)
     if (!s->options.features.btf)
         s->options.features = features();
     sampler_forget_words(); /* what is not there is an answer, no complaint */
+    s->n_rests = rests(s);
     choose_programs(s);
     set_constants(s, size);
     int r = bpf_map__set_max_entries(s->skel->maps.ring, size);
+    r = r < 0 ? r : bpf_map__set_max_entries(s->skel->maps.unwind_rests, s->n_rests);
     r = r < 0 ? r : choose_maps(s);
     r = r < 0 || !s->options.n_rules ? r : bpf_map__set_max_entries(s->skel->maps.filters, FILTER_RULES);
     r = r < 0 || !s->options.trace_map ? r : share_traces(s);

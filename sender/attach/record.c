@@ -37,12 +37,12 @@ static bool is_stack(const struct sample_head *head, size_t n)
            n == sizeof *head + SAMPLE_BODY_BYTES(head) && are_known(head, (const uint64_t *)(head + 1));
 }
 
-int sampler_want(const struct sampler_asked *asked, const void *record, size_t n)
+int sampler_want(const struct sampler_asked *asked, uint32_t rests, const void *record, size_t n)
 {
     const struct sample_head *head = record;
     const struct sample_want *want = record;
     if (n >= sizeof *head && head->kind == SAMPLE_REST) {
-        if (memchr(head->comm, 0, sizeof head->comm) == NULL || head->rest >= UNWIND_RESTS ||
+        if (memchr(head->comm, 0, sizeof head->comm) == NULL || head->rest >= rests ||
             (head->flags & SAMPLE_PLAIN) || head->n_user == 0 || !is_stack(head, n))
             return -EBADMSG;
         asked->rest(asked->user, head, (const uint64_t *)(head + 1));

@@ -52,8 +52,8 @@ struct sampler_asked {
 };
 
 /* Checks one record of n bytes from the ring and hands it on: 0, or -EBADMSG for what is not as bpf/sample.h
- * says. (Split from the ring so that it runs without BPF.) */
+ * says. `rests`: how many walks can be under way. (Split from the ring so that it runs without BPF.) */
 int sampler_record(const struct sampler_handler *handler, const void *record, size_t n);
-int sampler_want(const struct sampler_asked *asked, const void *record, size_t n);
+int sampler_want(const struct sampler_asked *asked, uint32_t rests, const void *record, size_t n);
 
 #endif

@@ -54,7 +54,7 @@ static int on_record(void *user, void *data, size_t n)
 static int on_want(void *user, void *data, size_t n)
 {
     struct sampler *s = user;
-    (void)sampler_want(s->asked, data, n);
+    (void)sampler_want(s->asked, s->n_rests, data, n);
     return 0;
 }
 
@@ -139,7 +139,7 @@ static int attach(struct sampler *s, const char **doing)
     if (s->returned_fd < 0 ||
         epoll_ctl(ring_buffer__epoll_fd(s->ring), EPOLL_CTL_ADD, s->returned_fd, &readable) < 0)
         return -errno;
-    s->rests = mmap(NULL, UNWIND_RESTS * sizeof *s->rests, PROT_READ | PROT_WRITE, MAP_SHARED,
+    s->rests = mmap(NULL, s->n_rests * sizeof *s->rests, PROT_READ | PROT_WRITE, MAP_SHARED,
                     bpf_map__fd(s->skel->maps.unwind_rests), 0);
     if (s->rests == MAP_FAILED) {
         s->rests = NULL;
@@ -318,7 +318,7 @@ struct sampler *sampler_close(struct sampler *s)
     ring_buffer__free(s->wants);
     shards_close(&s->shards);
     if (s->rests)
-        munmap(s->rests, UNWIND_RESTS * sizeof *s->rests);
+        munmap(s->rests, s->n_rests * sizeof *s->rests);
     if (s->returned_fd >= 0)
         close(s->returned_fd);
     buffer_release(&s->returned);

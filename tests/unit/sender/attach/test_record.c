@@ -156,17 +156,17 @@ UNIT(a_wanted_file_is_handed_on)
     struct seen seen = {0};
     struct sampler_asked asked = {.want = on_want, .user = &seen};
     struct sample_want w = {.head = {.kind = SAMPLE_WANT}, .start = 0x1000, .end = 0x2000};
-    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w), 0);
+    ck_assert_int_eq(sampler_want(&asked, 8, &w, sizeof w), 0);
     ck_assert_uint_eq(seen.last_address, 0x1000);
-    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w - 1), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, 8, &w, sizeof w - 1), -EBADMSG);
     w.head.detail = RUNTIME_TAGS; /* of nobody */
-    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, 8, &w, sizeof w), -EBADMSG);
     w.head.detail = 0;
     w.end = 0xfff;
-    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, 8, &w, sizeof w), -EBADMSG);
     w.end = 0x2000;
     memset(w.path, 'x', sizeof w.path); /* no NUL */
-    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, 8, &w, sizeof w), -EBADMSG);
     ck_assert_int_eq(seen.execs, 1);
 }
 
@@ -186,14 +186,14 @@ UNIT(a_walk_that_is_to_go_on_is_handed_on)
         struct sample_frame frame[2];
     } r = {{.kind = SAMPLE_REST, .n_user = 2, .user_end = UNWIND_END_MISSING, .comm = "x"},
            {{.kind = SAMPLE_FRAME_CODE, .where = 1}, {.kind = SAMPLE_FRAME_CODE, .where = 2}}};
-    ck_assert_int_eq(sampler_want(&asked, &r, sizeof r), 0);
+    ck_assert_int_eq(sampler_want(&asked, 8, &r, sizeof r), 0);
     ck_assert_uint_eq(seen.last_address, 2);
-    ck_assert_int_eq(sampler_want(&asked, &r, sizeof r - 8), -EBADMSG);
-    r.head.rest = UNWIND_RESTS; /* of memory that is not there */
-    ck_assert_int_eq(sampler_want(&asked, &r, sizeof r), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, 8, &r, sizeof r - 8), -EBADMSG);
+    r.head.rest = 8; /* of memory that is not there */
+    ck_assert_int_eq(sampler_want(&asked, 8, &r, sizeof r), -EBADMSG);
     r.head.rest = 0;
     r.head.n_user = 0; /* a walk that has not begun does not go on */
-    ck_assert_int_eq(sampler_want(&asked, &r, sizeof r.head), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, 8, &r, sizeof r.head), -EBADMSG);
     ck_assert_int_eq(seen.stacks, 1);
 }
 
