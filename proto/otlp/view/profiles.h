@@ -106,7 +106,7 @@ struct profiles {
     } scope;                /* no zero entry: in order of ScopeProfiles */
     struct {
         uint32_t n;
-        struct attr *attr; /* key_strindex already resolved */
+        struct attr *attr; /* without references to strings, nested ones neither */
     } key_value;           /* pool: attributes of resources and scopes */
 
     struct {

@@ -221,7 +221,9 @@ static int key_value(struct decode *d, struct bytes message, bool *dangling)
         *dangling = true;
     if (reference != INDEX_NONE && !resolve(d->p, reference, &a.value.text))
         *dangling = true;
-    r = profiles_room(d->p, GROUP_KEY_VALUE, d->p->key_value.n);
+    r = value_inline(d->p, &a.value);
+    if (r == 0)
+        r = profiles_room(d->p, GROUP_KEY_VALUE, d->p->key_value.n);
     if (r == 0)
         d->p->key_value.attr[d->p->key_value.n++] = a;
     return r;

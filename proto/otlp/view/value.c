@@ -122,19 +122,29 @@ static bool is_reference(enum value_shape shape, uint32_t number)
            (shape == SHAPE_KEY_VALUE && number == KEY_VALUE_KEY_STRINDEX);
 }
 
+static struct bytes text_of(const struct profiles *p, uint64_t index)
+{
+    return p && index < p->string.n ? profiles_string(p, (uint32_t)index) : (struct bytes){0};
+}
+
 static void write_reference(struct wire_writer *w, const struct profiles *p, enum value_shape shape,
                             uint64_t index)
 {
-    struct bytes s = p && index < p->string.n ? profiles_string(p, (uint32_t)index) : (struct bytes){0};
+    struct bytes s = text_of(p, index);
     if (shape == SHAPE_ANY_VALUE)
         wire_put_bytes(w, ANY_VALUE_STRING_VALUE, s);
     else if (index != 0) /* 0 is "not set": an inline key beside it stays */
         wire_put_bytes(w, KEY_VALUE_KEY, s);
 }
 
-/* The walk both functions below share: over every nested message; w may be NULL. Returns whether a reference
- * was met; without a writer it stops at the first. */
-static bool walk(struct wire_writer *w, const struct profiles *p, struct bytes message, enum value_shape root)
+/* What a text takes beside itself, and a message around it more when its length grows with it. */
+#define TEXT_HEAD   (1u + WIRE_VARINT_MAX)
+#define LENGTH_MORE (WIRE_VARINT_MAX - 1u)
+
+/* The walk the functions below share: over every nested message; w and more may be NULL. Returns whether a
+ * reference was met; *more grows by what texts take at most. With neither it stops at the first. */
+static bool walk(struct wire_writer *w, size_t *more, const struct profiles *p, struct bytes message,
+                 enum value_shape root)
 {
     struct {
         const uint8_t *end;
@@ -163,11 +173,16 @@ static bool walk(struct wire_writer *w, const struct profiles *p, struct bytes m
             stack[n].shape = (enum value_shape)known->shape;
             stack[n].mark = w ? wire_begin(w, f.number) : 0;
             n++;
+            if (more)
+                *more += LENGTH_MORE;
         } else if (known && is_reference(shape, f.number)) {
             found = true;
-            if (!w)
+            if (!w && !more)
                 break;
-            write_reference(w, p, shape, f.value);
+            if (more)
+                *more += TEXT_HEAD + text_of(p, f.value).n;
+            else
+                write_reference(w, p, shape, f.value);
         } else if (w) {
             wire_put_raw(w, bytes_of(f.from, (size_t)(in.p - f.from)));
         }
@@ -178,12 +193,34 @@ static bool walk(struct wire_writer *w, const struct profiles *p, struct bytes m
 void value_write_inline(struct wire_writer *w, const struct profiles *p, struct bytes message,
                         enum value_shape shape)
 {
-    walk(w, p, message, shape);
+    walk(w, NULL, p, message, shape);
 }
 
 bool value_has_reference(struct bytes message, enum value_shape shape)
 {
-    return walk(NULL, NULL, message, shape);
+    return walk(NULL, NULL, NULL, message, shape);
+}
+
+/* What the writer wants behind what it writes (proto/wire/writer.h). */
+#define WRITER_ROOM ((size_t)2 * WIRE_VARINT_MAX + 1)
+
+int value_inline(struct profiles *p, struct attr_value *value)
+{
+    if (value->kind != ATTR_ARRAY && value->kind != ATTR_KVLIST)
+        return 0;
+    const enum value_shape shape = value->kind == ATTR_ARRAY ? SHAPE_ARRAY : SHAPE_KVLIST;
+    if (!value_has_reference(value->text, shape))
+        return 0;
+    size_t room = value->text.n + WRITER_ROOM;
+    walk(NULL, &room, p, value->text, shape);
+    uint8_t *to = arena_alloc(&p->memory->joined, room);
+    if (!to)
+        return PROFILES_OVER_BUDGET;
+    struct buffer out = {.p = to, .cap = room, .max = room}; /* the arena's: it never grows */
+    struct wire_writer w = wire_writer(&out);
+    value_write_inline(&w, p, value->text, shape);
+    value->text = buffer_bytes(&out);
+    return w.failed;
 }
 
 static void write_list(struct wire_writer *w, const struct profiles *p, uint32_t field, struct bytes list,

@@ -252,6 +252,105 @@ UNIT(references_are_resolved)
     made_end(&m);
 }
 
+/* A map of one list, with keys and texts by their numbers in the table or as themselves. */
+static void put_map(struct wire_writer *w, const char *const *table)
+{
+    IN(w, 6)
+    IN(w, 1)
+    {
+        if (table)
+            put_str(w, 1, table[0]);
+        else
+            wire_put_uint(w, 3, 1);
+        IN(w, 2)
+        IN(w, 5)
+        {
+            for (uint32_t i = 1; i < 4; i++)
+                IN(w, 1)
+                {
+                    if (table)
+                        put_str(w, 1, table[i]);
+                    else
+                        wire_put_uint(w, 8, i + 1);
+                }
+            IN(w, 1) put_str(w, 1, "inline");
+            IN(w, 1) wire_put_uint(w, 3, 7);
+        }
+    }
+}
+
+/* Whoever keeps a resource's list has no string table: equal lists are equal bytes, whatever the tables. */
+UNIT(references_inside_lists_of_a_resource_are_resolved)
+{
+    char longer[300] = "", longest[40000] = "";
+    memset(longer, 'l', sizeof longer - 1);
+    memset(longest, 'L', sizeof longest - 1);
+    const char *const table[] = {"key", longer, longest, "short"};
+    struct buffer want = BUFFER_INIT(0);
+    struct wire_writer want_w = wire_writer(&want);
+    put_map(&want_w, table);
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN(w, 1)
+    {
+        IN(w, 1)
+        IN(w, 1)
+        {
+            put_str(w, 1, "a");
+            IN(w, 2) put_map(w, NULL);
+        }
+        IN(w, 2)
+        {
+            IN(w, 1) IN(w, 3) IN(w, 2) put_map(w, NULL);
+            IN(w, 2) put_sample(w);
+        }
+    }
+    IN(w, 2)
+    {
+        put_str(w, 5, "");
+        for (uint32_t i = 0; i < 4; i++)
+            put_str(w, 5, table[i]);
+    }
+    ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
+    ck_assert_uint_eq(m.v.key_value.n, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct buffer have = BUFFER_INIT(0);
+        struct wire_writer have_w = wire_writer(&have);
+        ck_assert_int_eq(m.v.key_value.attr[i].value.kind, ATTR_KVLIST);
+        wire_put_bytes(&have_w, 6, m.v.key_value.attr[i].value.text);
+        ck_assert(bytes_eq(buffer_bytes(&have), buffer_bytes(&want)));
+        buffer_release(&have);
+    }
+    buffer_release(&want);
+    made_end(&m);
+}
+
+/* Three bytes that stand for 40,000 each are paid for as those. */
+UNIT(a_list_of_references_to_a_long_text_is_bounded)
+{
+    char text[40000] = "";
+    memset(text, 'x', sizeof text - 1);
+    for (int in_bounds = 0; in_bounds < 2; in_bounds++) {
+        const struct profiles_limits limits = {.column_bytes = 1u << 20, .depth = 64};
+        struct made m;
+        struct wire_writer *w = made_begin(&m);
+        IN(w, 1)
+        IN(w, 1)
+        IN(w, 1)
+        IN(w, 2)
+        IN(w, 5)
+        for (uint32_t i = 0; i < (in_bounds ? 10u : 10000u); i++)
+            IN(w, 1) wire_put_uint(w, 8, 1);
+        IN(w, 2)
+        {
+            put_str(w, 5, "");
+            put_str(w, 5, text);
+        }
+        ck_assert_int_eq(made_decode_limited(&m, &limits), in_bounds ? 0 : PROFILES_OVER_BUDGET);
+        made_end(&m);
+    }
+}
+
 /* Each kind of index out of range: a request with a good sample and one that reaches the bad index. */
 enum bad {
     STACK,
