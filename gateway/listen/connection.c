@@ -224,11 +224,24 @@ static void keep(struct connection *c, struct bytes in, bool cipher)
     io_channel_read_pause(c->channel, true);
 }
 
-/* Whether what came was kept for later. Reading it, which nobody measures, has cost the copying of it. */
+/* Reading, which nobody measures, has cost the copying. */
+static void charge_reading(struct connection *c, size_t n)
+{
+    struct connection_host *h = c->host;
+    turns_charge(&h->turns, c->node.turn.address, io_loop_now(h->loop), n / TURNS_BYTES_PER_NS);
+}
+
+/* After the end, too. */
+static void on_read_away(void *user, size_t n)
+{
+    charge_reading(user, n);
+}
+
+/* Whether what came was kept for later. */
 static bool must_wait(struct connection *c, struct bytes in)
 {
     struct connection_host *h = c->host;
-    turns_charge(&h->turns, c->node.turn.address, io_loop_now(h->loop), in.n / TURNS_BYTES_PER_NS);
+    charge_reading(c, in.n);
     if (likely(!turns_must_wait(&h->turns, c->node.turn.address, io_loop_now(h->loop))))
         return false;
     keep(c, in, c->tls != NULL);
@@ -449,7 +462,7 @@ static void on_read_tls(void *user, struct bytes in)
 #define EVENTS(on_read_)                                                                     \
     {                                                                                        \
         .on_read = (on_read_), .on_eof = on_eof, .on_drain = on_drain, .on_error = on_error, \
-        .on_close = on_close                                                                 \
+        .on_close = on_close, .on_read_away = on_read_away                                   \
     }
 
 static const struct io_channel_events tls_events = EVENTS(on_read_tls);

@@ -250,6 +250,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     bool full = n > 0 && (size_t)n == buf->len;
     if (n > 0 && c->finishing) {
         c->lingered += (size_t)n;
+        if (c->events && c->events->on_read_away)
+            c->events->on_read_away(c->user, (size_t)n);
         if (c->lingered > IO_CHANNEL_LINGER_BYTES)
             io_channel_close(c);
     } else if (n > 0) {

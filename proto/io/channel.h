@@ -40,6 +40,8 @@ struct io_channel_events {
     /* The socket is closed and the channel is gone: the last call, exactly once for each io_channel_close or
      * io_channel_finish, never from inside them. May be NULL. */
     void (*on_close)(void *user);
+    /* n bytes came after io_channel_finish and were read away. May be NULL. */
+    void (*on_read_away)(void *user, size_t n);
 };
 
 /* Begins reading. events must stay in place. May be called again on a started channel to change its user. */
@@ -74,7 +76,7 @@ void io_channel_reset(struct io_channel *c);
 
 /* Closes politely: sends what is pending, tells the peer that nothing follows, reads its rest away (so that
  * TCP does not turn our last words into a reset, RFC 9112 §9.6) within the LINGER bounds, closes. No callback
- * but on_close after this. io_channel_close cuts it short. */
+ * but on_read_away and on_close after this. io_channel_close cuts it short. */
 void io_channel_finish(struct io_channel *c);
 
 /* The socket itself, for a channel on another loop (io_channel_adopt); this one closes as by
