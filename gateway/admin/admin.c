@@ -449,11 +449,11 @@ static uint32_t places_of(const struct admin *a, uint32_t host)
 
 /* For somebody else: ends the connection that has been idle for longest of those who have most places, or of
  * who comes if that is one of them. Nobody keeps others out by being busy: where he has two places more, the
- * longest of them goes, idle or not. */
+ * longest of them goes, idle or not; and where who comes has none, whoever has not read for longest. */
 static void make_room(struct admin *a, uint32_t host)
 {
     const uint32_t own = places_of(a, host);
-    struct connection *idlest = NULL, *oldest = NULL;
+    struct connection *idlest = NULL, *oldest = NULL, *unread = NULL;
     uint32_t most = own;
     for (const struct connection *c = a->connections; c; c = c->next)
         most = max_of(most, places_of(a, c->peer.host));
@@ -462,11 +462,15 @@ static void make_room(struct admin *a, uint32_t host)
             continue;
         if (!oldest || c->since <= oldest->since) /* the list's last came first */
             oldest = c;
+        if (!is_quiet(c) && (!unread || c->since <= unread->since))
+            unread = c;
         if (is_idle(c) && (!idlest || c->since <= idlest->since))
             idlest = c;
     }
     if (!idlest && most > own + 1)
         idlest = oldest;
+    if (!idlest && own == 0)
+        idlest = unread;
     if (idlest) /* not politely: sockets that linger would be as many as somebody opens */
         connection_end(idlest, false);
 }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -157,8 +158,8 @@ static void stop(void)
     ck_assert_ptr_null(metrics.waiting);
 }
 
-/* From 127.0.0.N. */
-static int dial_from(uint32_t n)
+/* From 127.0.0.N; room: bytes that its kernel keeps for it, 0: as many as usual. */
+static int dial_with(uint32_t n, int room)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(admin_port(admin))},
                        from = {.sin_family = AF_INET};
@@ -166,10 +167,17 @@ static int dial_from(uint32_t n)
     from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffu) + n);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_ge(fd, 0);
+    if (room > 0)
+        ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0); /* the backlog takes it */
     ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
     return fd;
+}
+
+static int dial_from(uint32_t n)
+{
+    return dial_with(n, 0);
 }
 
 static int dial(void)
@@ -758,6 +766,38 @@ UNIT(no_address_keeps_another_one_out)
     }
     for (int i = 0; i < 65; i++)
         close(fd[i]);
+    stop();
+}
+
+/* As many addresses as there are places, and none of them reads what it asked for. */
+UNIT(nor_do_many_who_do_not_read)
+{
+    enum { ASKED = 500 };
+    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    int fd[64], other;
+    struct buffer heard = BUFFER_INIT(0), all = BUFFER_INIT(0);
+    start();
+    for (int i = 0; i < ASKED; i++)
+        ck_assert_int_eq(buffer_add_str(&all, request), 0);
+    for (uint32_t i = 0; i < 64; i++) {
+        fd[i] = dial_with(2 + i, 1);
+        int arrived = 0;
+        ck_assert_int_eq(write(fd[i], all.p, all.n), (ssize_t)all.n);
+        for (uint64_t until = clock_monotonic() + PATIENCE_NS; arrived == 0;) {
+            ck_assert(clock_monotonic() < until);
+            turn();
+            ck_assert_int_eq(ioctl(fd[i], FIONREAD, &arrived), 0);
+        }
+    }
+    other = dial_from(100);
+    expect_health(other);
+    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ck_assert(hear(other, LAST_CHUNK, &heard));
+    close(other);
+    for (int i = 0; i < 64; i++)
+        close(fd[i]);
+    buffer_release(&heard);
+    buffer_release(&all);
     stop();
 }
 
