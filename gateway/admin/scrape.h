@@ -19,7 +19,7 @@ struct scrape_wait {
     void (*fn)(void *user);
     void *user;
     struct scrape_wait *next, **at;
-    uint64_t round; /* the source's */
+    uint64_t since; /* the source's */
 };
 
 /* Conditions of scrape_source.next. */

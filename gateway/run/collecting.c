@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A round asks every worker and lane for what it has counted; once a second, and when a scraper wants to see
- * what was acknowledged until now. Whoever was acknowledged before a round began is in it, so a scraper that
- * comes while one is under way waits for the next.
+ * Every worker and lane is asked for what it has counted: by a round once a second, and when a scraper wants
+ * to see what was acknowledged until now. What was counted before somebody was asked is in what he hands
+ * over; so a round is over, and a scraper has what he waits for, when everybody was asked since it began and
+ * that is added up (`counted`). Each is asked for himself: one who is busy with something long keeps the
+ * counts of nobody else back.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -29,16 +31,33 @@ static void tell(struct scrape_wait *w)
     w->fn(w->user);
 }
 
-/* To those who waited for this round or one before it. */
-static void tell_waiting(struct gateway *g, uint64_t round)
+/* Who waits since then loses patience then. */
+static void arm_patience(struct gateway *g)
+{
+    const struct scrape_wait *oldest = g->collecting.waiting;
+    while (oldest && oldest->next)
+        oldest = oldest->next;
+    io_timer_set(g->collecting.patience, oldest ? oldest->since + PATIENCE_NS : UINT64_MAX);
+}
+
+/* To those who have waited since then, or for longer. */
+static void tell_waiting(struct gateway *g, uint64_t since)
 {
     for (struct scrape_wait *w = g->collecting.waiting, *next; w; w = next) {
         next = w->next;
-        if (w->round <= round)
+        if (w->since <= since)
             tell(w);
     }
-    if (!g->collecting.waiting)
-        io_timer_stop(g->collecting.patience);
+    arm_patience(g);
+}
+
+/* What everybody had counted then is added up. */
+static uint64_t counted_until(const struct gateway *g)
+{
+    uint64_t until = UINT64_MAX;
+    for (uint32_t i = 0; i < gateway_n_counting(g); i++)
+        until = min_of(until, g->workers[i].counted);
+    return until;
 }
 
 /* ---- freed memory that malloc keeps ---- */
@@ -121,23 +140,58 @@ static void tidy(struct gateway *g)
         return;
     c->is_tidying = true;
     c->is_flushing = io_loop_now(g->loop) >= g->next_flush_ns;
-    c->flushed_until = c->counted;
+    c->flushed_until = counted_until(g);
     if (c->is_flushing)
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
     c->tidying = (struct merger_job){.work = tidy_up, .done = tidied, .arg = g};
     merger_post(g->merger, &c->tidying);
 }
 
-static void all_handed_over(struct gateway *g)
+/* ---- who is asked ---- */
+
+/* Not twice at a time: who is busy with something long would be asked again and again meanwhile. Without
+ * memory the next round will do. */
+static void ask(struct gateway *g, uint32_t i)
+{
+    struct gateway_worker *w = &g->workers[i];
+    struct handover *h = calloc(1, sizeof *h);
+    if (!h)
+        return;
+    *h = (struct handover){.worker = w, .asked = clock_monotonic()};
+    w->is_asked = gateway_run_on(g, i, gateway_worker_hand_over, h) == 0;
+    if (w->is_asked)
+        w->asked = h->asked;
+    else
+        free(h);
+}
+
+/* Everybody who was not asked since then. */
+static void ask_all(struct gateway *g, uint64_t since)
+{
+    for (uint32_t i = 0; i < gateway_n_counting(g); i++)
+        if (!g->workers[i].is_asked && g->workers[i].asked < since)
+            ask(g, i);
+}
+
+/* Somebody was asked before that was wanted: he is asked again. */
+static void ask_again(struct gateway *g, const struct handover *h)
+{
+    const struct collecting *c = &g->collecting;
+    const uint64_t wanted = max_of(c->waiting ? c->waiting->since : 0, c->is_round ? c->began : 0);
+    if (!g->stopping && h->asked < wanted)
+        ask(g, h->worker->index);
+}
+
+static void has_counted(struct gateway *g)
 {
     struct collecting *c = &g->collecting;
-    if (c->is_whole)
-        c->counted = c->began;
-    give_back(g);
-    tidy(g);
-    tell_waiting(g, c->round);
-    if (c->waiting)
-        gateway_collect(g);
+    const uint64_t until = counted_until(g);
+    if (c->is_round && until >= c->began) {
+        c->is_round = false;
+        give_back(g);
+        tidy(g);
+    }
+    tell_waiting(g, until);
 }
 
 static void apply(void *arg)
@@ -150,10 +204,12 @@ static void applied(void *arg)
 {
     struct handover *h = arg;
     struct gateway *g = h->worker->gateway;
+    if (!h->is_last)
+        h->worker->counted = h->asked;
     if (h->is_last && --g->n_running == 0)
         gateway_all_stopped(g);
-    else if (!h->is_last && --g->collecting.n_handing_over == 0 && !g->stopping)
-        all_handed_over(g);
+    else if (!h->is_last && !g->stopping)
+        has_counted(g);
     free(h);
 }
 
@@ -165,57 +221,41 @@ void gateway_receive(void *arg)
     looking_take(g->looking, take_ptr(h->look));
     h->job = (struct merger_job){.work = apply, .done = applied, .arg = h};
     merger_post(g->merger, &h->job);
-}
-
-static void ask(struct gateway *g)
-{
-    struct collecting *c = &g->collecting;
-    const uint32_t n = gateway_n_counting(g);
-    c->round++;
-    c->began = clock_monotonic();
-    c->is_whole = true;
-    for (uint32_t i = 0; i < n; i++) {
-        struct handover *h = calloc(1, sizeof *h);
-        if (!h) {
-            c->is_whole = false;
-            break;
-        }
-        h->worker = &g->workers[i];
-        c->n_handing_over++;
-        if (gateway_run_on(g, i, gateway_worker_hand_over, h) != 0) {
-            c->n_handing_over--;
-            free(h);
-        }
-    }
+    h->worker->is_asked = false;
+    if (!h->is_last)
+        ask_again(g, h);
 }
 
 void gateway_collect(struct gateway *g)
 {
+    struct collecting *c = &g->collecting;
     uint64_t interval = min_of(COLLECT_INTERVAL_NS, g->config->flush_interval_ns);
-    io_timer_set(g->collecting.timer, io_loop_now(g->loop) + interval);
-    /* A worker that is busy with something long: the next round will do. */
-    if (g->collecting.n_handing_over == 0 && !g->stopping)
-        ask(g);
+    io_timer_set(c->timer, io_loop_now(g->loop) + interval);
+    if (g->stopping)
+        return;
+    c->began = c->is_round ? c->began : clock_monotonic();
+    c->is_round = true;
+    ask_all(g, c->began);
 }
 
 double gateway_age(const struct gateway *g)
 {
-    return (double)(clock_monotonic() - g->collecting.counted) / NSEC_PER_SEC;
+    return (double)(clock_monotonic() - counted_until(g)) / NSEC_PER_SEC;
 }
 
 void gateway_freshen(void *context, struct scrape_wait *w)
 {
     struct gateway *g = context;
     struct collecting *c = &g->collecting;
-    if (!c->waiting)
-        io_timer_set(c->patience, io_loop_now(g->loop) + PATIENCE_NS);
-    w->round = c->round + 1;
+    w->since = clock_monotonic();
     w->next = c->waiting;
     w->at = &c->waiting;
     if (w->next)
         w->next->at = &w->next;
     c->waiting = w;
-    gateway_collect(g);
+    arm_patience(g);
+    if (!g->stopping)
+        ask_all(g, w->since);
 }
 
 void gateway_forget(void *context, struct scrape_wait *w)
@@ -233,14 +273,15 @@ static void on_time(void *user)
 
 static void on_patience(void *user)
 {
-    tell_waiting(user, UINT64_MAX);
+    tell_waiting(user, clock_monotonic() - PATIENCE_NS);
 }
 
 int gateway_start_collecting(struct gateway *g)
 {
     g->collecting.timer = io_timer_new(g->loop, on_time, g);
     g->collecting.patience = io_timer_new(g->loop, on_patience, g);
-    g->collecting.counted = clock_monotonic();
+    for (uint32_t i = 0; i < g->n_workers; i++)
+        g->workers[i].counted = clock_monotonic();
     return g->collecting.timer && g->collecting.patience ? 0 : -ENOMEM;
 }
 

@@ -12,6 +12,7 @@
 #include "gateway/aggregate/store.h"
 #include "gateway/run/parts.h"
 #include "gateway/serve/lanes/lanes.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 
@@ -46,6 +47,7 @@ static int start(struct gateway *g, struct gateway_worker *w)
     }
     w->lane = serve_lane_new(&options, w->pipeline.ingest, w->pipeline.stats, &g->budget);
     is_at(g, w, max_of(w->counting->generation, 1u));
+    w->counted = clock_monotonic(); /* nothing until now */
     r = w->lane ? lanes_add(g->lanes, w->lane) : -ENOMEM;
     if (r == 0)
         return 0;

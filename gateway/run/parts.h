@@ -38,7 +38,8 @@ struct lanes;
 struct processor;
 struct services;
 
-/* One thread that counts, a worker's or a lane's. Of that thread, but for gateway and index, which stay. */
+/* One thread that counts, a worker's or a lane's. Of that thread, but for gateway and index, which stay, and
+ * the last three. */
 struct gateway_worker {
     struct gateway *gateway;
     uint32_t index;
@@ -50,15 +51,17 @@ struct gateway_worker {
     struct serve *serve;    /* a worker's, as the two above */
     struct processor *lane; /* a lane's */
     struct look_tap *tap;   /* made when it counts first; NULL: nothing is kept */
+    /* The control loop's: */
+    bool is_asked;    /* for what it has counted, and that has not come */
+    uint64_t asked;   /* when it was last */
+    uint64_t counted; /* what it had counted when it was asked then is added up */
 };
 
 /* Rounds of hand-overs: each brings what every worker and lane had counted when it began. */
 struct collecting {
     struct io_timer *timer, *patience;
-    uint32_t n_handing_over; /* whose delta is still to come in this round */
-    uint64_t round;          /* its number, or that of the last one */
-    bool is_whole;           /* everybody was asked */
-    uint64_t began, counted; /* when this round began; the last one that is over and was whole */
+    bool is_round;  /* one is under way … */
+    uint64_t began; /* …since then */
     struct scrape_wait *waiting;
     struct merger_job tidying; /* what a round ends with: expiry, and the flush if it is time for that */
     struct merger_job looking; /* then triggers look */
@@ -134,7 +137,8 @@ struct handover {
     struct gateway_worker *worker;
     struct aggregate_delta *delta;
     struct look_batch *look;
-    bool is_last; /* the worker has stopped */
+    uint64_t asked; /* for it, then */
+    bool is_last;   /* the worker has stopped */
     struct merger_job job;
 };
 
