@@ -130,7 +130,8 @@ def test_code_that_yjit_makes_is_walked_through():
 def test_an_interpreter_that_begins_is_seen_exactly(ruby):
     own = subprocess.run([ruby or pytest.skip("no Ruby here"), "-rrbconfig", "-e", "print File.realpath(RbConfig.ruby)"], capture_output=True, text=True)
     stacks = seen_from_its_begin(pathlib.Path(own.stdout).name, lambda: start(ruby, PROGRAM, "2"))
-    rootless = [stack for stack in stacks if stack.kinds[-1] == "ruby"]
+    # What was cut, on a machine with more to do than CPUs, says so.
+    rootless = [stack for stack in stacks if stack.kinds[-1] == "ruby" and stack.incomplete != "cut"]
     assert not rootless, "somebody calls the interpreter: " + str(rootless[0])
     # Until `run` has begun it is the interpreter that begins, and after it that it ends.
     at_work = {s: n for s, n in stacks.items() if {"Object#run", "block in Object#fibers", "block in Object#enumerating"} & set(s.names)}
