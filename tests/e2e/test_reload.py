@@ -225,6 +225,7 @@ def test_a_hangup_that_comes_early_or_late_ends_nothing():
             process.send_signal(signal.SIGHUP)
             time.sleep(0.01)
         assert process.poll() is None
+        wait_for(lambda: holds_or_hears(process.pid, signal.SIGTERM), "the program's beginning to hear of its end")
         process.send_signal(signal.SIGTERM)
         while process.poll() is None:
             process.send_signal(signal.SIGHUP)

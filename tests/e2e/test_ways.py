@@ -337,7 +337,7 @@ def test_an_authority_that_gives_no_token_is_told_and_costs_nothing(mode, why):
             assert not sink.tokens and sink.strangers == 0
             authority.mode = "gives"
             authority.stopping.set()
-            wait_for(lambda: len(sink.tokens) == 1, "the request")
+            wait_for(lambda: sink.tokens, "the request")  # twice, if the sink took longer than half a second
             assert gateway.total("profgate_forward_dropped_samples_total") == 0
 
 
