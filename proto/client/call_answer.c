@@ -136,7 +136,8 @@ static uint64_t retry_after(struct bytes value, int64_t unix_s)
     return min_of(seconds, (uint64_t)(RETRY_PEER_DELAY_MAX_NS / NSEC_PER_SEC)) * NSEC_PER_SEC;
 }
 
-/* The body with its content-encoding taken off. A slice of the response or of *room. 0, a condition of
+/* The body with its content-encoding taken off; an empty one has none, whatever a server that labels all its
+ * answers says. A slice of the response or of *room. 0, a condition of
  * coding_decode, or -ENOMEM. */
 static int plain_body(const struct call_head *h, const struct http_response *response,
                       struct coding_decoder *decoder, struct buffer *room, struct bytes *ret)
@@ -144,7 +145,7 @@ static int plain_body(const struct call_head *h, const struct http_response *res
     enum coding coding =
         coding_parse(http_header_find(response->headers, response->n_headers, "content-encoding"));
     *ret = response->body;
-    if (coding == CODING_IDENTITY)
+    if (coding == CODING_IDENTITY || response->body.n == 0)
         return response->body.n > h->response_max ? CODING_TOO_LARGE : 0;
     if (coding == CODING_UNKNOWN)
         return CODING_CORRUPT;
@@ -264,7 +265,7 @@ static void read_grpc_message(const struct call_head *h, const struct http_respo
         wrong = "the response is larger than we take";
     else if (read != GRPC_READ_PAYLOAD)
         wrong = "gRPC OK without exactly one message";
-    if (!wrong && compressed) {
+    if (!wrong && compressed && message.n > 0) {
         enum coding coding = coding_parse(grpc_field(response, "grpc-encoding"));
         int r = coding == CODING_IDENTITY || coding == CODING_UNKNOWN
                     ? CODING_CORRUPT
