@@ -108,6 +108,7 @@ static struct bytes label_name(struct prometheus_table *t, struct bytes key)
     struct bytes made = buffer_bytes(&t->escaped);
     return bytes_is(made, "job")        ? BYTES_LIT("exported_job")
            : bytes_is(made, "instance") ? BYTES_LIT("exported_instance")
+           : bytes_is(made, "__name__") ? BYTES_LIT("_name__") /* as where names are escaped */
                                         : kept_name(t, made);
 }
 

@@ -57,10 +57,7 @@ static int add_labels(void *user, const struct prometheus_family *family,
     bool named = false;
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < n; i++) {
-        int order = bytes_compare(labels[i].name, name);
-        if (order == 0)
-            continue; /* that is the metric's own */
-        if (order > 0 && !named) {
+        if (!named && bytes_compare(labels[i].name, name) > 0) {
             named = true;
             r = add_pair(out, name, family->name);
         }

@@ -395,6 +395,20 @@ UNIT(utf8_names_stand_in_quotes)
            "x_dot___y__{host_dot_name=\"h\",plain=\"p\"} 3\nx_dot___y__ 4\n");
 }
 
+/* A second name of the series would be no page at all to Prometheus. */
+UNIT(no_attribute_is_a_series_name)
+{
+    struct attr attrs[] = {text("__name__", "up")}, own[] = {text("__name__", "down")};
+    struct metric_point points[] = {count(3, NULL, 0), count(4, own, 1)};
+    struct metric metric = metric_of("x", "", METRIC_SUM, points, 2);
+    struct metric_resource res = {.attrs = attrs, .n_attrs = 1, .metrics = &metric, .n_metrics = 1};
+    static const enum prometheus_strategy strategies[] = {PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES,
+                                                          PROMETHEUS_NO_TRANSLATION};
+    for (size_t i = 0; i < ARRAY_LEN(strategies); i++)
+        expect(&res, 1, &(struct prometheus_options){.strategy = strategies[i]},
+               "# HELP x It counts\n# TYPE x counter\nx{_name__=\"up\"} 3\nx{_name__=\"down\"} 4\n");
+}
+
 static struct metric_exemplar exemplar(uint64_t time, double value)
 {
     struct metric_exemplar e = {.time_unix_nano = time, .real = value};

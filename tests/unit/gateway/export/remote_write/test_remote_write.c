@@ -244,7 +244,7 @@ UNIT(version_2)
 {
     expect(
         2, (struct prometheus_options){.strategy = PROMETHEUS_NO_TRANSLATION},
-        "Z=capital,__name__=cpu.time,job=shop,l=a, sample(5 2:9 3:2)"
+        "Z=capital,__name__=cpu.time,_name__=mine,job=shop,l=a, sample(5 2:9 3:2)"
         " exemplar(span_id=0b0b0b0b0b0b0b0b,trace_id=" TRACE ",3 3:7) metadata(1 CPU) created(2)\n"
         "Z=capital,__name__=cpu.time,job=shop, sample(7ff0000000000002 2:9 3:2) metadata(1 CPU) created(2)\n"
         "Z=capital,__name__=heap,job=shop, sample(-4 2:9) metadata(2)\n"
