@@ -18,9 +18,10 @@ struct decode {
     const uint8_t *base; /* of the body */
     uint32_t depth;      /* limits.depth */
     struct error *e;
-    bool asks;         /* which layout it is: what is not of this one ends the decode */
-    bool doubt;        /* something was seen that is odd in 1.10, if it is that */
-    uint32_t n_hollow; /* messages with hardly anything in them: decode_hollow */
+    bool asks;                           /* which layout it is: what is not of this one ends the decode */
+    bool doubt;                          /* something was seen that is odd in 1.10, if it is that */
+    uint32_t n_hollow;                   /* messages with hardly anything in them: decode_hollow */
+    struct joined resource, scope, list; /* those being read */
 };
 
 /* Fails with words and the byte where it happened. */

@@ -145,19 +145,24 @@ void profiles_scratch_free(struct profiles *p, void *scratch, size_t n)
     refund(p->memory, n);
 }
 
-struct bytes profiles_join(struct profiles *p, struct bytes a, struct bytes b)
+struct bytes profiles_join(struct profiles *p, struct joined *j, struct bytes a, struct bytes b)
 {
+    const size_t n = a.n + b.n;
     if (a.n == 0)
         return b;
     if (b.n == 0)
         return a;
-    uint8_t *joined = arena_alloc(&p->memory->joined, a.n + b.n + WIRE_LOAD_PADDING);
-    if (!joined)
-        return (struct bytes){0};
-    memcpy(joined, a.p, a.n);
-    memcpy(joined + a.n, b.p, b.n);
-    memset(joined + a.n + b.n, 0, WIRE_LOAD_PADDING);
-    return bytes_of(joined, a.n + b.n);
+    if (a.p != j->p || n > j->room) {
+        const size_t room = n + n / 2;
+        uint8_t *larger = arena_alloc(&p->memory->joined, room + WIRE_LOAD_PADDING);
+        if (!larger)
+            return (struct bytes){0};
+        memcpy(larger, a.p, a.n);
+        *j = (struct joined){larger, room};
+    }
+    memcpy(j->p + a.n, b.p, b.n);
+    memset(j->p + n, 0, WIRE_LOAD_PADDING);
+    return bytes_of(j->p, n);
 }
 
 void profiles_empty(struct profiles *p)
@@ -221,5 +226,6 @@ void profiles_trim(struct profiles *p, size_t keep_max)
 
 size_t profiles_memory_used(const struct profiles *p)
 {
-    return p->memory->used + p->memory->translated.max;
+    const struct profiles_memory *m = p->memory;
+    return m->used + atomic_load_explicit(&m->joined_budget.used, memory_order_relaxed) + m->translated.max;
 }

@@ -88,8 +88,16 @@ static inline int profiles_room(struct profiles *p, enum profiles_group group, u
 void *profiles_scratch(struct profiles *p, size_t n);
 void profiles_scratch_free(struct profiles *p, void *scratch, size_t n);
 
-/* a then b in one piece, padded; .p is NULL when memory or the limit is out (and neither is empty). */
-struct bytes profiles_join(struct profiles *p, struct bytes a, struct bytes b);
+/* A message of which a further piece may come: where it was joined last, and the bytes it may grow to there.
+ * Begins zeroed. */
+struct joined {
+    uint8_t *p;
+    size_t room;
+};
+
+/* a then b in one piece, padded; a is a slice of the body or what was returned of the same `j`. Any number of
+ * pieces takes a few times their bytes. .p is NULL when memory or the limit is out (and neither is empty). */
+struct bytes profiles_join(struct profiles *p, struct joined *j, struct bytes a, struct bytes b);
 
 /* Sets every count to 0. */
 void profiles_empty(struct profiles *p);

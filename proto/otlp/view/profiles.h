@@ -168,11 +168,11 @@ int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layo
 int profiles_decode_of(struct profiles *p, struct bytes body, const struct profiles_producer *producer,
                        const struct profiles_limits *limits, struct error *e);
 
-/* Gives the columns' memory back if it is more than keep_max, for a process that has seen one huge request.
+/* Gives the memory back if it is more than keep_max, for a process that has seen one huge request.
  * Then the view is empty. */
 void profiles_trim(struct profiles *p, size_t keep_max);
 
-/* Bytes held in columns, and for a translated body, now. */
+/* Bytes held in columns, for messages that came in pieces, and for a translated body, now. */
 size_t profiles_memory_used(const struct profiles *p);
 
 /* What a sample counts as one number: the sum of its values; of one that has only timestamps how many they

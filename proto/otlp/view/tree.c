@@ -110,9 +110,9 @@ static int profile_any(struct decode *d, struct bytes message, uint32_t scope)
 }
 
 /* Scopes and resources may come behind what they hold, and in pieces: only their bytes are kept here. */
-static int add_piece(struct decode *d, struct bytes *raw, struct bytes piece)
+static int add_piece(struct decode *d, struct joined *j, struct bytes *raw, struct bytes piece)
 {
-    struct bytes joined = profiles_join(d->p, *raw, piece);
+    struct bytes joined = profiles_join(d->p, j, *raw, piece);
     if (!joined.p)
         return PROFILES_OVER_BUDGET;
     *raw = joined;
@@ -137,7 +137,9 @@ static int scope_profiles(struct decode *d, struct bytes message, uint32_t resou
     d->m->scope_raw[i] = bytes_of(message.p, 0);
     while ((r = wire_load_next(&in, &f)) == 0) {
         switch (WIRE_TAG(f.number, f.type)) {
-        case WIRE_TAG(SCOPE_PROFILES_SCOPE, WIRE_LEN): r = add_piece(d, &d->m->scope_raw[i], f.bytes); break;
+        case WIRE_TAG(SCOPE_PROFILES_SCOPE, WIRE_LEN):
+            r = add_piece(d, &d->scope, &d->m->scope_raw[i], f.bytes);
+            break;
         case WIRE_TAG(SCOPE_PROFILES_PROFILES, WIRE_LEN): r = profile_any(d, f.bytes, i); break;
         case WIRE_TAG(SCOPE_PROFILES_SCHEMA_URL, WIRE_LEN): v->scope.schema_url[i] = f.bytes; break;
         default:
@@ -167,7 +169,7 @@ int decode_resource_profiles(struct decode *d, struct bytes message)
     while ((r = wire_load_next(&in, &f)) == 0) {
         switch (WIRE_TAG(f.number, f.type)) {
         case WIRE_TAG(RESOURCE_PROFILES_RESOURCE, WIRE_LEN):
-            r = add_piece(d, &v->resource.raw[i], f.bytes);
+            r = add_piece(d, &d->resource, &v->resource.raw[i], f.bytes);
             break;
         case WIRE_TAG(RESOURCE_PROFILES_SCOPE_PROFILES, WIRE_LEN): r = scope_profiles(d, f.bytes, i); break;
         case WIRE_TAG(RESOURCE_PROFILES_SCHEMA_URL, WIRE_LEN): v->resource.schema_url[i] = f.bytes; break;

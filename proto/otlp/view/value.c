@@ -48,7 +48,7 @@ static int set_list(struct decode *d, struct attr_value *value, enum attr_kind k
         return decode_malformed(d, list.p, "an attribute value is nested too deep");
     if (r != 0)
         return decode_malformed(d, list.p, "malformed attribute value");
-    struct bytes joined = value->kind == kind ? profiles_join(d->p, value->text, list) : list;
+    struct bytes joined = value->kind == kind ? profiles_join(d->p, &d->list, value->text, list) : list;
     if (!joined.p)
         return PROFILES_OVER_BUDGET;
     value->kind = kind;

@@ -632,6 +632,49 @@ UNIT(more_messages_that_hold_nothing_are_refused)
         }
 }
 
+/* A resource, a list in it and a scope, each in n pieces, as nobody sends them. */
+static void put_pieces(struct wire_writer *w, uint32_t n)
+{
+    IN(w, 1)
+    {
+        for (uint32_t i = 0; i < n; i++)
+            IN(w, 1)
+        put_str(w, 15, "of a field that nobody knows, and there may be any number of bytes in it");
+        IN(w, 1)
+        IN(w, 1)
+        {
+            put_str(w, 1, "a");
+            for (uint32_t i = 0; i < n; i++)
+                IN(w, 2) IN(w, 5) IN(w, 1) put_str(w, 1, "x");
+        }
+        IN(w, 2)
+        {
+            for (uint32_t i = 0; i < n; i++)
+                IN(w, 1) put_str(w, 15, "unknown");
+            IN(w, 2) put_sample(w);
+        }
+    }
+    IN(w, 2) put_tables(w);
+}
+
+UNIT(any_number_of_pieces_takes_a_few_times_their_bytes)
+{
+    struct budget budget = BUDGET_INIT(SIZE_MAX, NULL);
+    struct made m;
+    put_pieces(made_begin(&m), 20000);
+    profiles_release(&m.v);
+    ck_assert_int_eq(profiles_init(&m.v, &budget), 0);
+    ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
+    ck_assert_uint_eq(m.v.key_value.n, 1);
+    ck_assert_uint_eq(m.v.key_value.attr[0].value.text.n, 20000 * 5);
+    ck_assert_uint_gt(m.v.resource.raw[0].n, 20000 * 60);
+    ck_assert_uint_le(profiles_memory_used(&m.v), 5 * m.b.n);
+    ck_assert_uint_eq(atomic_load(&budget.used), profiles_memory_used(&m.v));
+    profiles_trim(&m.v, 1000);
+    ck_assert_uint_eq(atomic_load(&budget.used), 0);
+    made_end(&m);
+}
+
 UNIT(columns_are_charged_and_given_back)
 {
     struct budget budget = BUDGET_INIT(1u << 20, NULL);
