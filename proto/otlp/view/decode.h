@@ -22,6 +22,7 @@ struct decode {
     bool doubt;                          /* something was seen that is odd in 1.10, if it is that */
     uint32_t n_hollow;                   /* messages with hardly anything in them: decode_hollow */
     struct joined resource, scope, list; /* those being read */
+    uint64_t inlined;                    /* bytes: decode_inline */
 };
 
 /* Fails with words and the byte where it happened. */
@@ -82,6 +83,13 @@ int decode_scopes(struct decode *d, uint8_t *resource_bad, uint8_t *scope_bad, b
 #define INDEX_NONE (UINT64_MAX)
 int decode_any_value(struct decode *d, struct bytes message, struct attr_value *value,
                      uint64_t *ret_reference);
+
+/* value.c: a list of a resource or a scope says the texts that it refers to, in memory of the view: whoever
+ * compares or keeps it beyond its request has no string table. 0 or a condition: a reference of three bytes
+ * may stand for any number, and together they stand for so many at most. */
+#define INLINED_TIMES 64u /* of the body */
+#define INLINED_FREE  ((uint64_t)16 << 20)
+int decode_inline(struct decode *d, struct attr_value *value);
 
 /* check.c: resolves references in the attribute table and checks every index. Where one is bad, the
  * samples that reach it are rejected and the index itself becomes 0, so that columns can be used without

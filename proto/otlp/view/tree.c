@@ -223,7 +223,7 @@ static int key_value(struct decode *d, struct bytes message, bool *dangling)
         *dangling = true;
     if (reference != INDEX_NONE && !resolve(d->p, reference, &a.value.text))
         *dangling = true;
-    r = value_inline(d->p, &a.value);
+    r = decode_inline(d, &a.value);
     if (r == 0)
         r = profiles_room(d->p, GROUP_KEY_VALUE, d->p->key_value.n);
     if (r == 0)
@@ -263,6 +263,7 @@ int decode_scopes(struct decode *d, uint8_t *resource_bad, uint8_t *scope_bad, b
 {
     struct profiles *v = d->p;
     v->key_value.n = 0;
+    d->inlined = 0; /* this may be the second look */
     *ret_dangling = false;
     for (uint32_t i = 0; i < v->resource.n; i++) {
         bool dangling = false;

@@ -2,6 +2,7 @@
 #include "proto/otlp/view/value.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/view/decode.h"
@@ -204,8 +205,10 @@ bool value_has_reference(struct bytes message, enum value_shape shape)
 /* What the writer wants behind what it writes (proto/wire/writer.h). */
 #define WRITER_ROOM ((size_t)2 * WIRE_VARINT_MAX + 1)
 
-int value_inline(struct profiles *p, struct attr_value *value)
+int decode_inline(struct decode *d, struct attr_value *value)
 {
+    struct profiles *p = d->p;
+    const uint64_t most = (uint64_t)p->body.n * INLINED_TIMES + INLINED_FREE;
     if (value->kind != ATTR_ARRAY && value->kind != ATTR_KVLIST)
         return 0;
     const enum value_shape shape = value->kind == ATTR_ARRAY ? SHAPE_ARRAY : SHAPE_KVLIST;
@@ -213,6 +216,10 @@ int value_inline(struct profiles *p, struct attr_value *value)
         return 0;
     size_t room = value->text.n + WRITER_ROOM;
     walk(NULL, &room, p, value->text, shape);
+    d->inlined += room;
+    if (d->inlined > most)
+        return error_set(d->e, PROFILES_TOO_LARGE,
+                         "lists of attributes refer to texts of more than %" PRIu64 " bytes together", most);
     uint8_t *to = arena_alloc(&p->memory->joined, room);
     if (!to)
         return PROFILES_OVER_BUDGET;

@@ -22,10 +22,6 @@ void value_write_inline(struct wire_writer *w, const struct profiles *p, struct 
 /* Whether there is such a reference anywhere in it: without, the bytes can be copied as they are. */
 bool value_has_reference(struct bytes message, enum value_shape shape);
 
-/* The same of a list of a resource or a scope, in memory of the view, if there is one in it: whoever compares
- * or keeps such a value beyond its request has no string table. 0 or PROFILES_OVER_BUDGET. */
-int value_inline(struct profiles *p, struct attr_value *value);
-
 /* Appends an AnyValue's fields; references inside of arrays and kvlists become text of `p`, which may be NULL
  * when there are none. */
 void value_write(struct wire_writer *w, const struct profiles *p, const struct attr_value *value);

@@ -325,13 +325,21 @@ UNIT(references_inside_lists_of_a_resource_are_resolved)
     made_end(&m);
 }
 
-/* Three bytes that stand for 40,000 each are paid for as those. */
+/* Five bytes that stand for 40,000 each are paid for as those, and are no more than so many together. */
 UNIT(a_list_of_references_to_a_long_text_is_bounded)
 {
+    static const struct {
+        uint32_t references;
+        size_t column_bytes;
+        int result;
+    } cases[] = {{10, 1u << 20, 0},
+                 {100, 1u << 20, PROFILES_OVER_BUDGET},
+                 {100, 256u << 20, 0},
+                 {1000, 256u << 20, PROFILES_TOO_LARGE}};
     char text[40000] = "";
     memset(text, 'x', sizeof text - 1);
-    for (int in_bounds = 0; in_bounds < 2; in_bounds++) {
-        const struct profiles_limits limits = {.column_bytes = 1u << 20, .depth = 64};
+    for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
+        const struct profiles_limits limits = {.column_bytes = cases[k].column_bytes, .depth = 64};
         struct made m;
         struct wire_writer *w = made_begin(&m);
         IN(w, 1)
@@ -339,14 +347,15 @@ UNIT(a_list_of_references_to_a_long_text_is_bounded)
         IN(w, 1)
         IN(w, 2)
         IN(w, 5)
-        for (uint32_t i = 0; i < (in_bounds ? 10u : 10000u); i++)
+        for (uint32_t i = 0; i < cases[k].references; i++)
             IN(w, 1) wire_put_uint(w, 8, 1);
         IN(w, 2)
         {
             put_str(w, 5, "");
             put_str(w, 5, text);
         }
-        ck_assert_int_eq(made_decode_limited(&m, &limits), in_bounds ? 0 : PROFILES_OVER_BUDGET);
+        ck_assert_int_eq(made_decode_limited(&m, &limits), cases[k].result);
+        ck_assert_int_eq(strstr(m.e.text, "refer to texts") != NULL, cases[k].result == PROFILES_TOO_LARGE);
         made_end(&m);
     }
 }
