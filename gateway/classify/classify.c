@@ -365,9 +365,9 @@ static int classify_profile(struct classify *c)
             return sample_r;
     }
     int r = unlikely(v->link.n > 1) ? note_links(c, active) : 0;
-    if (r != 0)
-        return r;
-    return sums_profile(c, &time);
+    if (r == 0)
+        r = work_again(c, 0); /* of texts, too */
+    return r == 0 ? sums_profile(c, &time) : r;
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */

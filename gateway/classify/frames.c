@@ -36,26 +36,30 @@ uint32_t frames_string(struct classify *c, uint32_t string)
     return string_of(c, string);
 }
 
+/* What is written is work, and beyond its bound there are no texts: the request is refused (classify.c). One
+ * that is too long is none, too. */
 static uint32_t value_text(struct classify *c, const struct attr_value *value)
 {
+    struct classify_request *r = &c->request;
     if (value->kind == ATTR_STRING)
         return rules_matcher_string(c->matcher, value->text);
-    buffer_clear(&c->text, 1 << 16);
-    if (attr_text(c->request.view, value, &c->text) < 0)
+    if (r->work > r->work_max)
         return RULES_NONE;
-    return rules_matcher_string(c->matcher, buffer_bytes(&c->text));
+    buffer_clear(&c->text, 1 << 16);
+    int result = attr_text(r->view, value, &c->text);
+    r->work += CLASSIFY_WORK_TEXT * c->text.n;
+    return result < 0 ? RULES_NONE : rules_matcher_string(c->matcher, buffer_bytes(&c->text));
 }
+
+/* In attr_id, where 0 is what nobody asked for yet, and RULES_NONE is a text, too: there is none. */
+#define ATTR_ID 2u
 
 static uint32_t attribute_text(struct classify *c, uint32_t attribute)
 {
     uint32_t *id = &c->request.attr_id.p[attribute];
-    if (*id == 0) {
-        uint32_t made = value_text(c, &c->request.view->attribute.value[attribute]);
-        if (made == RULES_NONE)
-            return made;
-        *id = made + 1;
-    }
-    return *id - 1;
+    if (*id == 0)
+        *id = value_text(c, &c->request.view->attribute.value[attribute]) + ATTR_ID;
+    return *id - ATTR_ID;
 }
 
 /* ---- which key an entry of the attribute table has ----------------------------------------- */
@@ -516,7 +520,8 @@ static __attribute__((noinline)) void read_sample(struct classify *c)
         uint32_t k = rule_key[*attribute];
         if (k == 0 || text[k - 1] != RULES_NONE)
             continue;
-        uint32_t found = likely(id[*attribute] != 0) ? id[*attribute] - 1 : attribute_text(c, *attribute);
+        uint32_t found =
+            likely(id[*attribute] != 0) ? id[*attribute] - ATTR_ID : attribute_text(c, *attribute);
         text[k - 1] = found;
         keys[n] = k - 1;
         n += found != RULES_NONE;

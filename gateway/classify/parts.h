@@ -36,6 +36,7 @@ struct stack_memo {
  * and some for any request; what asks for more is refused. */
 #define CLASSIFY_WORK_PER_BYTE 16u
 #define CLASSIFY_WORK_FREE     (16u << 20)
+#define CLASSIFY_WORK_TEXT     4u /* of a byte of a list as text, which may be a product, too: of references */
 
 /* The last answer to a question for an attribute of a profile, a scope or a resource, so that a list is
  * looked through once for its owner and not for each of its stacks. */
@@ -126,7 +127,7 @@ struct class_memo {
  * the next begin. A number + 1 is 0 where nothing was asked yet. */
 #define CLASSIFY_TABLES(X)                                                         \
     X(uint32_t, string_id)               /* [string] the matcher's number + 1 */   \
-    X(uint32_t, attr_id)                 /* [attribute] its text's + 1 */          \
+    X(uint32_t, attr_id)                 /* [attribute] its text's + ATTR_ID */    \
     X(uint32_t, attr_key)                /* [attribute] key of rules + 1 */        \
     X(uint64_t, attr_says)               /* [attribute] rules_says of it, or 0 */  \
     X(uint8_t, attr_frame)               /* [attribute] enum frame_key */          \

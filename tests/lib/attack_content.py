@@ -233,6 +233,31 @@ def same_key(size, rng):
                                        for _ in range(max(n // 255, 1)))), size)
 
 
+def _long_list(d, size):
+    """A list that refers to one text so often that it is more than a megabyte as JSON."""
+    text = d.string(b"\x01" * (size // 4))
+    return field(5, field(1, field(8, text)) * (1 + (1 << 20) // (6 * (size // 4))))
+
+
+def list_by_samples(size, rng):
+    """A quarter of the bytes is a thread's name of a megabyte, the others are samples of that thread, none like another."""
+    d = Dictionary()
+    long = d.add(6, field(1, d.string("thread.name")) + field(2, _long_list(d, size)))
+    stack = d.stack(varint(d.location([d.function("main.main")], [d.attribute("profile.frame.type", "go")])))
+    samples = b"".join(
+        field(2, field(1, stack) + field(2, varint(long) + varint(d.attribute("http.route", "%x" % i))) + field(4, b"\x01"))
+        for i in range(size // 40))
+    return message(d, [(resource_of((b"service.name", b"a")), [profile_of(d, samples)])])
+
+
+def list_by_resources(size, rng):
+    """A quarter of the bytes is a text, the others are services called by lists of it."""
+    d = Dictionary()
+    name = field(1, field(1, field(1, b"service.name") + field(2, _long_list(d, size))))
+    profile = profile_of(d, sample_of(d.stack(varint(d.kernel_location("vfs_read")))))
+    return message(d, [(name, [profile])] * (size // (len(name) + len(profile) + 30)))
+
+
 def empties(size, rng):
     """Empty messages: two bytes each, an entry of several columns each."""
     d = Dictionary()
@@ -262,7 +287,8 @@ def long_names(size, rng):
 
 KINDS = {f.__name__.replace("_", "-"): f for f in (
     services, strings, leaves, long_name, long_names, repetitive_names, stack_by_profiles, stack_by_resources, stack_by_samples,
-    stacks, lines_by_stack, mapping_by_locations, resource_by_profiles, profile_by_samples, same_key, empties, valid)}
+    stacks, lines_by_stack, mapping_by_locations, resource_by_profiles, profile_by_samples, same_key, list_by_samples,
+    list_by_resources, empties, valid)}
 
 
 def build(kind, size, seed=1):
