@@ -46,7 +46,7 @@ void weigh_choose(struct match_strings *strings, const struct rules_profile *gro
                   uint64_t *masks);
 
 /* Whether a pattern meets a profile's TYPE/UNIT, or what that is with `_` for each `-` of its type, or the
- * other way round (LANGUAGE §4, `on`); false, too, when memory is out. */
+ * other way round (LANGUAGE §4, `on`); false, too, of one that is too long (§9), and when memory is out. */
 bool weigh_type_is(struct match_strings *strings, const struct rule_pattern *on,
                    const struct rules_profile *p);
 

@@ -86,6 +86,7 @@ CONTENT = {
     "profile-by-samples": (64, {"200"}),
     "same-key": (64, {"200"}),
     "list-by-samples": (64, {"200"}),
+    "type-by-units": (64, {"200"}),
     "list-by-resources": (200, {"413", "503"}),  # 80 MB of texts for a thread, and then no more
     "empties": (96, {"200", "400"}),
 }
@@ -231,10 +232,11 @@ def test_one_who_sends_much_that_is_valid_harms_nobody_under_a_limit(tmp_path):
     raise AssertionError(f"p99 in us beside the client elsewhere, here: {seen}")
 
 
-@pytest.mark.parametrize("kind, words", [("lines-by-stack", b"more than 65536 frames"), ("list-by-samples", b"")])
+@pytest.mark.parametrize("kind, words", [("lines-by-stack", b"more than 65536 frames"), ("list-by-samples", b""),
+                                         ("type-by-units", b"")])
 def test_a_product_is_not_what_a_request_costs(kind, words):
     """100 KB are 12 thousand inlined functions times 50 thousand mentions of them: 600 million frames. Or 2500 samples times
-    the megabyte that one of their attributes is as text."""
+    the megabyte that one of their attributes is as text. Or 1900 profiles times 50 KB of their type's name."""
     with running(Gateway("--set", "service.workers=1")) as gateway:
         gateway.post(FILES[0].read_bytes())
         plain, hostile_one = hostile.build("stacks", 100_000), hostile.build(kind, 100_000)

@@ -258,6 +258,14 @@ def list_by_resources(size, rng):
     return message(d, [(name, [profile])] * (size // (len(name) + len(profile) + 30)))
 
 
+def type_by_units(size, rng):
+    """Half the bytes are the type of each profile, the other half profiles, whose units are all different."""
+    d = Dictionary()
+    long, sample = d.string(b"-" * (size // 2)), sample_of(d.stack(varint(d.kernel_location("vfs_read"))))
+    return message(d, [(resource_of((b"service.name", b"a")),
+                        [field(1, field(1, long) + field(2, d.string("u%x" % i))) + sample for i in range(size // 2 // 26)])])
+
+
 def empties(size, rng):
     """Empty messages: two bytes each, an entry of several columns each."""
     d = Dictionary()
@@ -288,7 +296,7 @@ def long_names(size, rng):
 KINDS = {f.__name__.replace("_", "-"): f for f in (
     services, strings, leaves, long_name, long_names, repetitive_names, stack_by_profiles, stack_by_resources, stack_by_samples,
     stacks, lines_by_stack, mapping_by_locations, resource_by_profiles, profile_by_samples, same_key, list_by_samples,
-    list_by_resources, empties, valid)}
+    list_by_resources, type_by_units, empties, valid)}
 
 
 def build(kind, size, seed=1):

@@ -532,6 +532,22 @@ UNIT(a_hyphen_of_a_type_is_an_underscore)
     world_free(w);
 }
 
+UNIT(a_type_that_is_too_long_meets_no_pattern)
+{
+    struct world *w = world_new("counter a { describe \"d\" unit \"1\" on \"t*\" value samples }\n"
+                                "counter b { describe \"d\" unit \"1\" on any value samples }\n",
+                                1 << 30);
+    char text[1200];
+    memset(text, 't', sizeof text);
+    struct rules_profile group[2] = {{bytes_of(text, 1019), BYTES_LIT("count"), {0}, 0},
+                                     {bytes_of(text, 1020), BYTES_LIT("count"), {0}, 0}};
+    uint64_t masks[2];
+    rules_matcher_choose(w->m, group, 2, masks);
+    ck_assert_uint_eq(masks[0], 1 | 2);
+    ck_assert_uint_eq(masks[1], 2);
+    world_free(w);
+}
+
 UNIT(time_of_a_sample)
 {
     struct rules_profile p = {BYTES_LIT("samples"), BYTES_LIT("count"), BYTES_LIT("ms"), 10};
