@@ -165,6 +165,21 @@ struct task_struct {
     char comm[16];
 } BY_NAME;
 
+/* What probes of functions' ends have taken off the stacks of a thread (kernel: include/linux/uprobes.h). */
+struct return_instance {
+    unsigned long stack; /* where it was */
+    unsigned long orig_ret_vaddr;
+    struct return_instance *next;
+} BY_NAME;
+
+struct uprobe_task {
+    struct return_instance *return_instances;
+} BY_NAME;
+
+struct task_struct___uprobes {
+    struct uprobe_task *utask;
+} BY_NAME;
+
 struct task_struct___v5_14 {
     unsigned int __state;
 } BY_NAME;

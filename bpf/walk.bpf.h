@@ -282,6 +282,32 @@ static __always_inline int enter_mapping(struct walk *w, __u64 address)
     return find_here(w->slot, address);
 }
 
+/* A probe of a function's end (uretprobe: perf's, bpftrace's, OBI's of TLS libraries) puts its own return
+ * address in place of the function's: the first byte of a mapping the kernel made for it, so that one less is
+ * no code. The kernel keeps the true one, by where it was; as deep as it lets them be nested. */
+#define RETURNS_MAX 64
+__attribute__((noinline)) int find_return(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    struct task_struct___uprobes *task = (void *)current_task();
+    if (!s || !bpf_core_field_exists(task->utask))
+        return -1;
+    struct unwind_registers *at = &s->walk.at;
+    struct return_instance *of = BPF_CORE_READ(task, utask, return_instances);
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < RETURNS_MAX && of; i++) {
+        if (BPF_CORE_READ(of, stack) + 8 == at->sp) {
+            __u64 ip = BPF_CORE_READ(of, orig_ret_vaddr);
+            if (ip == at->ip)
+                return -1;
+            at->ip = ip;
+            return 0;
+        }
+        of = BPF_CORE_READ(of, next);
+    }
+    return -1;
+}
+
 /* Runtimes have steps that are no frames: adapters between calling conventions, shims. */
 #define WALK_STEPS_MAX (UNWIND_FRAMES_MAX * 3 / 2)
 
@@ -311,6 +337,8 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
     /* A return address belongs to the next instruction, which may be another function's. */
     __u64 address = w->at.ip - (w->at.is_return != 0);
     if (address - w->here.start >= w->here.length && enter_mapping(w, address)) {
+        if (w->at.is_return && !find_return(slot))
+            return 0;
         w->end = UNWIND_END_NOT_CODE;
         return 1;
     }

@@ -7,12 +7,14 @@ With PG_UNWIND_TABLE `perf record --call-graph dwarf` looks at the same processe
 opentelemetry-ebpf-profiler (measured on such a machine, not run here) stands beside.
 """
 import collections
+import ctypes
 import functools
 import os
 import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 
 import pytest
@@ -334,6 +336,44 @@ def test_a_library_is_not_taken_for_the_one_before(tmp_path):
 
         with running(sender):
             wait_for(is_even, "samples in both libraries")
+
+
+def probe_end(pid, program, symbol):
+    """Has the kernel look when the function of a process ends, as tracers do; a descriptor that keeps it at that."""
+    kind, bit = (pathlib.Path("/sys/bus/event_source/devices/uprobe") / name for name in ("type", "format/retprobe"))
+    if not bit.exists():
+        pytest.skip("this kernel has no probes of programs")
+    symbols = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
+    offset = int(re.search(rf"^(\w+) . {symbol}$", symbols, re.MULTILINE)[1], 16)  # a program that is mapped as it lies in its file
+    path = ctypes.create_string_buffer(str(program).encode())
+    said = struct.pack("=IIQQQQQIIQQ40x", int(kind.read_text()), 112, 1 << int(bit.read_text().strip().partition(":")[2]), 0, 0, 0, 0, 0, 0,
+                       ctypes.addressof(path), offset)
+    fd = ctypes.CDLL(None, use_errno=True).syscall(298, ctypes.create_string_buffer(said), pid, -1, -1, 8)  # perf_event_open(2), x86-64
+    if fd < 0:
+        pytest.skip(f"no probe can be set here: {os.strerror(ctypes.get_errno())}")
+    return fd
+
+
+def test_who_calls_a_function_whose_end_is_probed_is_found(tmp_path):
+    """The probe has its own return address where the function's was."""
+    program = tmp_path / "pg-probed"
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", f"-I{ROOT}", SOURCE / "plain.c", "-o", program], check=True)
+    busy = Process([program])
+    with Receiver() as receiver, running(busy):
+        probes = [probe_end(busy.pid, program, name) for name in ("chain_a", "chain_b", "spin")]
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "97",
+                          "--interval", "1s", "--include", f"pid={busy.pid}"])
+        with running(sender):
+            def spinning():
+                if not sender.alive() and sender.wait() == 3:
+                    pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+                return {stack: n for stack, n in receiver.of(busy.pid).items() if stack.names[0] == "spin"}
+            wait_for(lambda: sum(spinning().values()) >= 200, "samples")
+            assert sender.stop() == 0, sender.log()
+        for probe in probes:
+            os.close(probe)
+    whole = sum(n for stack, n in spinning().items() if stack.incomplete is None and stack.names[:5] == MAIN)
+    assert whole >= LEAST * sum(spinning().values()), spinning()
 
 
 def test_another_process_s_stack_without_bpf(tmp_path):
