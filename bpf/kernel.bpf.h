@@ -135,11 +135,11 @@ struct vm_area_struct {
     struct file *vm_file;
 } BY_NAME;
 
-/* Whether it still is a part of its process's memory (CONFIG_PER_VMA_LOCK): 0 when it is not. */
 struct count {
     int counter;
 } BY_NAME;
 
+/* Whether it still is a part of its process's memory (CONFIG_PER_VMA_LOCK): 0 when it is not. */
 struct reference_count {
     struct count refs;
 } BY_NAME;
@@ -153,8 +153,13 @@ struct vm_area_struct___v6_4 {
     _Bool detached;
 } BY_NAME;
 
+struct signal_struct {
+    struct count live; /* threads that have not begun to end */
+} BY_NAME;
+
 struct task_struct {
     int pid, tgid;
+    struct signal_struct *signal;
     void *stack;
     unsigned int kasan_depth;
     unsigned int flags;

@@ -122,17 +122,18 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
     return 0;
 }
 
-/* The end of who was told of, or looked at at the start. */
+/* The end of who was told of, or looked at at the start: that of its last thread, which the first need not
+ * be. Of two that end at once both may be. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
     __u32 pid = task->tgid;
-    if (task->pid != pid || task->flags & PF_KTHREAD || (only_pid && pid != only_pid))
+    if (task->signal->live.counter || task->flags & PF_KTHREAD || (only_pid && pid != only_pid))
         return 0;
     if (n_context_places)
         bpf_map_delete_elem(&context_places, &pid);
     forget_places(pid);
-    __u64 start = task->start_boottime;
+    __u64 start = task->group_leader->start_boottime;
     if (told_from && start >= told_from) {
         struct program *program = find_program(pid, start); /* in the cache, most likely */
         if (program ? !program->is_told : !find_known(pid, start))

@@ -26,7 +26,7 @@ enum sample_kind {
     SAMPLE_VALUE = 4, /* sample_head alone: what the stack with this ticket weighs; 0: forget it */
     SAMPLE_FORK = 5,  /* sample_head alone, of a child without an execve; `value` is the pid of its parent, or
                          of whom that is a child of without one, `ticket` that one's start */
-    SAMPLE_EXIT = 6,  /* sample_head alone: the process's first thread has ended, if user space knows of it */
+    SAMPLE_EXIT = 6,  /* sample_head alone: the process's last thread has ended, if user space knows of it */
     SAMPLE_REST = 7,  /* among the wants: a SAMPLE_STACK whose walk goes on in user space, see `rest` */
 };
 

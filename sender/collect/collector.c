@@ -342,7 +342,7 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
 {
     struct frame frame[FRAMES_MAX + 1];
     struct process *process =
-        procs_get(c->procs, head->pid, head->start, head->comm, head->is_kernel_thread, now);
+        procs_get(c->procs, head->pid, head->tid, head->start, head->comm, head->is_kernel_thread, now);
     if (!process) {
         c->refused++;
         return;

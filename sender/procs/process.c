@@ -40,13 +40,26 @@ struct bytes process_file(const struct procs *p, uint32_t pid, const char *name,
     return bytes_of(to, n);
 }
 
+uint32_t procs_folder(const char *root, uint32_t pid, uint32_t tid)
+{
+    char link[PATH_MAX], path[1];
+    if (tid == pid || (size_t)snprintf(link, sizeof link, "%s/%u/exe", root, pid) >= sizeof link)
+        return pid;
+    return readlink(link, path, sizeof path) < 0 && errno == ENOENT ? tid : pid;
+}
+
+static uint32_t folder_of(const struct procs *p, const struct process *process)
+{
+    return procs_folder(p->root, process->pid, atomic_load_explicit(&process->thread, memory_order_relaxed));
+}
+
 /* The same of what is had by the process's memory, which its user may keep others from. False: he does. */
 static bool read_guarded(const struct procs *p, const struct process *process, const char *name, uint8_t *to,
                          size_t room, struct bytes *ret)
 {
     char path[PATH_MAX];
     *ret = bytes_of(to, 0);
-    if ((size_t)snprintf(path, sizeof path, "%s/%u/%s", p->root, process->pid, name) >= sizeof path)
+    if ((size_t)snprintf(path, sizeof path, "%s/%u/%s", p->root, folder_of(p, process), name) >= sizeof path)
         return true;
     ssize_t n = errand_read_path(path, to, room, process->user);
     if (n > 0)
@@ -111,7 +124,7 @@ struct bytes process_path(struct bytes path)
 static void read_exe(const struct procs *p, struct process *process)
 {
     char link[PATH_MAX], path[PATH_MAX];
-    snprintf(link, sizeof link, "%s/%u/exe", p->root, process->pid);
+    snprintf(link, sizeof link, "%s/%u/exe", p->root, folder_of(p, process));
     ssize_t n = readlink(link, path, sizeof path);
     if (n <= 0)
         return; /* what execve was told remains */
@@ -161,7 +174,7 @@ void process_read_maps(struct procs *p, struct process *process, bool for_code, 
     struct stat st;
     char path[PATH_MAX];
     process->maps_tried = now;
-    int n = snprintf(path, sizeof path, "%s/%u/maps", p->root, process->pid);
+    int n = snprintf(path, sizeof path, "%s/%u/maps", p->root, folder_of(p, process));
     if ((size_t)n >= sizeof path || stat(path, &st) < 0)
         return;
     struct allowance *user = ledger_share(&p->ledger, st.st_uid, process->serial, now);
@@ -345,7 +358,7 @@ int procs_open_memory(const struct procs *p, const struct process *process)
 {
     char path[PATH_MAX];
     if (process->is_gone ||
-        (size_t)snprintf(path, sizeof path, "%s/%u/mem", p->root, process->pid) >= sizeof path)
+        (size_t)snprintf(path, sizeof path, "%s/%u/mem", p->root, folder_of(p, process)) >= sizeof path)
         return -ENOENT;
     return errand_open(path, 0, process->user);
 }
@@ -362,7 +375,7 @@ static int check_file(int fd, const struct region *region, uint32_t user)
 
 static void root_of(const struct procs *p, const struct process *process, char ret[PATH_MAX])
 {
-    snprintf(ret, PATH_MAX, "%s/%u/root", p->root, process->pid);
+    snprintf(ret, PATH_MAX, "%s/%u/root", p->root, folder_of(p, process));
 }
 
 int procs_open_region(const struct procs *p, const struct process *process, const struct region *region)
@@ -371,7 +384,7 @@ int procs_open_region(const struct procs *p, const struct process *process, cons
     const char *path = (const char *)region->path.p;
     if (region->inode == 0 || process->is_gone)
         return -ENOENT;
-    snprintf(name, sizeof name, "%s/%u/map_files/%lx-%lx", p->root, process->pid,
+    snprintf(name, sizeof name, "%s/%u/map_files/%lx-%lx", p->root, folder_of(p, process),
              (unsigned long)region->start, (unsigned long)region->end);
     int fd = check_file(foreign_open_link(name, process->user), region, process->user);
     if (fd >= 0 || foreign_is_silent(fd) || region->path.n == 0 || region->path.p[0] != '/')

@@ -122,6 +122,7 @@ static struct process *add(struct procs *p, uint32_t pid, uint64_t start, const 
     memcpy(process->told, path, n);
     process->path = bytes_of(process->told, n);
     process->pid = process->namespace_pid = pid;
+    atomic_init(&process->thread, pid);
     process->start = start;
     process->parent = process->user = UINT32_MAX;
     process->serial = ++p->serial;
@@ -141,13 +142,14 @@ void procs_identify(struct procs *p, struct process *process, uint64_t now)
     process->identify_at = now + PROCS_IDENTIFY_NS;
 }
 
-struct process *procs_get(struct procs *p, uint32_t pid, uint64_t start, const char *comm, bool is_kernel,
-                          uint64_t now)
+struct process *procs_get(struct procs *p, uint32_t pid, uint32_t tid, uint64_t start, const char *comm,
+                          bool is_kernel, uint64_t now)
 {
     struct process *process = find(p, pid, start);
     if (!process && !(process = add(p, pid, start, "", now)))
         return NULL;
     process->used = now;
+    atomic_store_explicit(&process->thread, tid, memory_order_relaxed);
     if (!process->is_loaded) {
         process->is_kernel = is_kernel;
         process_load(p, process, comm, now);

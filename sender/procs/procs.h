@@ -9,6 +9,7 @@
 #ifndef SENDER_PROCS_PROCS_H
 #define SENDER_PROCS_PROCS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ struct process {
     struct bytes container_id;
     uint32_t parent, user; /* UINT32_MAX: not known */
     /* What does. */
+    atomic_uint thread;        /* one of its threads, that was sampled last */
     uint64_t published;        /* when the process context that was read was; 0: there is none */
     struct bytes service_name; /* what it calls itself (or its parent did); "" if nothing */
     struct identity *identity; /* all that it says of itself, another one when that changes; NULL: nothing */
@@ -97,10 +99,14 @@ struct procs *procs_free(struct procs *p); /* returns NULL */
  * -ENOMEM. */
 int procs_wish(struct procs *p, const struct procs_wishes *wishes);
 
-/* The process of a sample, read from /proc if it is new. NULL when memory or PROCS_MAX is out. Valid until
- * procs_sweep, or while it is held. */
-struct process *procs_get(struct procs *p, uint32_t pid, uint64_t start, const char *comm, bool is_kernel,
-                          uint64_t now);
+/* The process of a sample, which its thread `tid` was taken of, read from /proc if it is new. NULL when
+ * memory or PROCS_MAX is out. Valid until procs_sweep, or while it is held. */
+struct process *procs_get(struct procs *p, uint32_t pid, uint32_t tid, uint64_t start, const char *comm,
+                          bool is_kernel, uint64_t now);
+
+/* Whose folder below `root` has a process's executable, memory, mappings and environment: its own; that of
+ * its thread `tid` where its first one has ended, and has none of them any more. */
+uint32_t procs_folder(const char *root, uint32_t pid, uint32_t tid);
 
 /* Notes an execve: the process is another one from now on, its program being `path`. */
 void procs_exec(struct procs *p, uint32_t pid, uint64_t start, const char *path, uint64_t now);

@@ -19,6 +19,7 @@
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
 #include "sender/foreign/errand.h"
+#include "sender/procs/procs.h"
 #include "sender/runtimes/runtime.h"
 #include "sender/unwind/rest.h"
 
@@ -48,6 +49,7 @@ struct resumer {
     const struct unwind_rest *rest;
     struct allowance *share; /* the process's, of its user's */
     struct seen *process;
+    uint32_t folder;            /* procs_folder */
     int maps;                   /* the process's, to ask for one mapping at a time; -1: not open */
     bool cannot_ask;            /* this kernel */
     bool has_mappings;          /* the process's, as of the walk or later */
@@ -108,7 +110,7 @@ static void read_mappings_from_proc(struct resumer *r, struct seen *p)
 {
     __typeof__(p->mappings) before = p->mappings;
     memset(&p->mappings, 0, sizeof p->mappings);
-    (void)opener_mappings(r->opener, p->pid, before.p, before.n, on_mapping, p);
+    (void)opener_mappings(r->opener, r->folder, before.p, before.n, on_mapping, p);
     vec_release(&before);
 }
 
@@ -123,7 +125,7 @@ static void read_mappings(struct resumer *r, struct seen *p, const struct sample
     if (!allowance_take(r->share, 0))
         return;
     uint64_t begun = clock_thread();
-    if (sampler_files_of(r->sampler, head->pid, r->rest->user, on_mapping, p) ==
+    if (sampler_files_of(r->sampler, r->folder, r->rest->user, on_mapping, p) ==
         -EOPNOTSUPP) { /* what is not there is no code */
         p->mappings.n = n_before;
         read_mappings_from_proc(r, p);
@@ -192,7 +194,7 @@ static bool open_mappings(struct resumer *r)
 {
     char path[64];
     struct region any;
-    snprintf(path, sizeof path, "/proc/%u/maps", r->head.pid);
+    snprintf(path, sizeof path, "/proc/%u/maps", r->folder);
     if (r->cannot_ask || !allowance_take(r->share, 0))
         return false;
     r->maps = errand_open(path, 0, r->rest->user);
@@ -242,7 +244,7 @@ static bool take_mapping(struct resumer *r, const struct region *region)
 {
     struct seen *p = r->process;
     const struct sample_file *known = described(p, region);
-    if (!known && opener_describe(r->opener, r->head.pid, region, &r->mapping)) {
+    if (!known && opener_describe(r->opener, r->folder, region, &r->mapping)) {
         if (p->mappings.n >= ASKED_MAX)
             vec_clear(&p->mappings);
         (void)vec_append(&p->mappings, r->mapping); /* not remembered, it is looked at again */
@@ -279,7 +281,7 @@ static bool find_code(struct resumer *r, uint64_t address)
         const struct unwind_key *key = tables_key(r->loader->tables, way->serial);
         if (!(r->rest->ways >> i & 1) || address - way->start >= way->length || !key)
             continue;
-        r->mapping = (struct sample_file){.pid = r->head.pid,
+        r->mapping = (struct sample_file){.pid = r->folder,
                                           .key = *key,
                                           .start = way->start,
                                           .end = way->start + way->length,
@@ -306,7 +308,7 @@ static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
     }
     if (m->key.inode == 0 && m->key.device)
         return 0; /* generated code */
-    struct whereabouts at = {r->opener, &m->key, m->pid, m->start, m->end, ""};
+    struct whereabouts at = {r->opener, &m->key, r->folder, m->start, m->end, ""};
     struct loader_file file = {.key = &m->key, .user = r->rest->user, .open = opener_open, .of = &at};
     return loader_rule(r->loader, &file, address - m->start + m->offset, ret) != 0;
 }
@@ -370,7 +372,7 @@ static void find_generator(struct resumer *r)
             r->generator = i;
     if (r->generator == RUNTIME_NATIVE)
         return;
-    snprintf(path, sizeof path, "/proc/%u/mem", r->head.pid);
+    snprintf(path, sizeof path, "/proc/%u/mem", r->folder);
     r->memory = errand_open(path, 0, r->rest->user);
     if (r->memory < 0)
         r->generator = RUNTIME_NATIVE;
@@ -448,6 +450,7 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     r->rest = sampler_rest(r->sampler, head);
     r->share = ledger_share(&r->loader->ledger, r->rest->user, head->pid, clock_monotonic());
     r->process = see(r, head, &is_new);
+    r->folder = procs_folder("/proc", head->pid, head->tid);
     r->has_mappings = r->knows_mappings = false;
     r->maps = -1;
     r->head = *head;

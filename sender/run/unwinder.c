@@ -17,6 +17,7 @@
 #include "sender/run/privilege.h"
 #include "sender/foreign/errand.h"
 #include "sender/procs/maps.h"
+#include "sender/procs/procs.h"
 #include "sender/run/known.h"
 #include "sender/run/opener.h"
 #include "sender/run/resumer.h"
@@ -89,7 +90,7 @@ static uint32_t recognise(int fd, const struct source *source)
 
 /* A process in which a runtime's code was met, at an address. */
 struct met {
-    uint32_t pid, runtime;
+    uint32_t pid, folder, runtime; /* folder: procs_folder */
     uint64_t start, at;
 };
 
@@ -102,7 +103,7 @@ static int prepare_by(struct unwinder *u, const struct met *met, struct runtime_
 {
     struct runtime_place place = {.start = met->start, .runtime = met->runtime};
     struct source file;
-    autoclose int fd = opener_mapped(u->opener, met->pid, region->start, region->end);
+    autoclose int fd = opener_mapped(u->opener, met->folder, region->start, region->end);
     int r = fd < 0 ? fd : source_file(&file, fd);
     if (r < 0)
         return r;
@@ -120,7 +121,7 @@ static void prepare(struct unwinder *u, const struct met *met, struct maps *maps
 {
     char path[64];
     const struct region *region = maps_find(maps, met->at);
-    snprintf(path, sizeof path, "/proc/%u/mem", met->pid);
+    snprintf(path, sizeof path, "/proc/%u/mem", met->folder);
     autoclose int memory_fd = errand_open(path, 0, user);
     struct source memory = source_process(memory_fd, user, allowance, &u->pages);
     u->pages.n = 0;
@@ -143,9 +144,9 @@ static void prepare(struct unwinder *u, const struct met *met, struct maps *maps
 static void find_place(struct unwinder *u, const struct met *met)
 {
     struct maps maps = {0};
-    uint32_t user = opener_user(met->pid);
+    uint32_t user = opener_user(met->folder);
     struct allowance *allowance = ledger_of(&u->loader.ledger, user, clock_monotonic());
-    if (allowance_take(allowance, MAPS_BYTES_FREE) && opener_maps(met->pid, user, &maps) == 0)
+    if (allowance_take(allowance, MAPS_BYTES_FREE) && opener_maps(met->folder, user, &maps) == 0)
         prepare(u, met, &maps, user, allowance);
     maps_release(&maps);
 }
@@ -159,14 +160,15 @@ static uint32_t runtime_of_file(const struct unwinder *u, const struct unwind_ke
 
 static void answer(struct unwinder *u, const struct sample_want *want)
 {
-    struct met met = {want->head.pid, want->head.detail, want->head.start, want->start};
+    uint32_t folder = procs_folder("/proc", want->head.pid, want->head.tid);
+    struct met met = {want->head.pid, folder, want->head.detail, want->head.start, want->start};
     if (met.runtime != RUNTIME_NATIVE) {
         find_place(u, &met);
         return;
     }
-    struct whereabouts at = {u->opener, &want->key, want->head.pid, want->start, want->end, want->path};
+    struct whereabouts at = {u->opener, &want->key, folder, want->start, want->end, want->path};
     struct loader_file file = {
-        .key = &want->key, .user = opener_user(want->head.pid), .open = opener_open, .of = &at};
+        .key = &want->key, .user = opener_user(folder), .open = opener_open, .of = &at};
     /* What is gone, or finds no room: the kernel side asks again when it meets the file again. */
     (void)loader_add(&u->loader, &file);
     met.runtime = runtime_of_file(u, &want->key);
@@ -197,7 +199,7 @@ static bool on_file(void *user, const struct sample_file *file)
     struct loader_file wanted = {
         .key = &file->key, .user = opener_user(file->pid), .open = opener_open, .of = &at};
     (void)loader_add(&u->loader, &wanted);
-    struct met met = {file->pid, runtime_of_file(u, &file->key), file->began, file->start};
+    struct met met = {file->pid, file->pid, runtime_of_file(u, &file->key), file->began, file->start};
     if (met.runtime != RUNTIME_NATIVE)
         find_place(u, &met);
     return true;

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from programs import Process, running, wait_for
+from programs import BUILD, Process, running, wait_for
 from test_profsend_kinds import RAW, Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
 
 
@@ -142,3 +142,51 @@ def test_what_runs_already_is_known(truth):
         profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "0ms", "--include", f"pid={sleeper.pid}"],
                  ["sh", "-c", f"sleep 1; kill -9 {sleeper.pid}"])
         assert receiver.resources[sleeper.pid]["process.executable.name"] == "pg-truth"
+
+
+HEADLESS = """
+#include <pthread.h>
+#include <unistd.h>
+static volatile int n;
+__attribute__((noinline)) static void spins(void) { for (int i = 0; i < 1000000; i++) n++; }
+static void *goes_on(void *of) { for (;;) spins(), n++; }
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, goes_on, NULL);
+    sleep(1);
+    pthread_exit(NULL);
+}
+"""
+
+
+@pytest.mark.parametrize("when", ["before profsend", "while it samples"])
+def test_a_process_whose_first_thread_has_ended_is_known(tmp_path, when):
+    """It goes on in its others, though /proc/PID has neither its executable nor its mappings any more."""
+    (tmp_path / "headless.c").write_text(HEADLESS)
+    program = tmp_path / "pg-headless"
+    subprocess.run(["gcc", "-O1", tmp_path / "headless.c", "-o", program, "-lpthread"], check=True)
+    with Kinds() as receiver, running(Process([program])) as headless:
+        sender = None
+
+        def begin():
+            sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "1s",
+                              "--frequency", "97", "--include", "executable=pg-headless"])
+            wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+            if not sender.alive() and sender.wait() == 3:
+                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            return sender
+        if when == "while it samples":
+            sender = begin()
+        wait_for(lambda: ") Z " in pathlib.Path(f"/proc/{headless.pid}/stat").read_text(), "the end of its first thread")
+        sender = sender or begin()
+        with running(sender):
+            before = len(receiver.of(headless.pid, "samples/count"))
+            # four seconds: what is told to have ended is forgotten after two
+            wait_for(lambda: len(receiver.of(headless.pid, "samples/count")) >= before + 400, "samples")
+            assert sender.stop() == 0, sender.log()
+    hits = receiver.of(headless.pid, "samples/count")[before:]
+    about = receiver.resources[headless.pid]
+    assert about.get("process.executable.path") == str(program) and about["process.executable.name"] == "pg-headless", about
+    whole = [hit for hit in hits if hit.names[-4:-2] == ("spins", "goes_on") and "profsend.stack.incomplete" not in hit.attributes]
+    assert len(whole) >= 0.95 * len(hits), (len(whole), len(hits), hits[-1])

@@ -232,8 +232,8 @@ static void say_keys(void)
 {
     static struct bytes keys[] = {BYTES_LIT("http.route"), BYTES_LIT("thread.id"), BYTES_LIT("user"),
                                   BYTES_LIT("http.route")};
-    struct process *self =
-        unit_made(procs_get(collector.procs, (uint32_t)getpid(), own_start(), "x", false, 1));
+    struct process *self = unit_made(
+        procs_get(collector.procs, (uint32_t)getpid(), (uint32_t)getpid(), own_start(), "x", false, 1));
     if (!self->identity)
         self->identity = unit_made(calloc(1, sizeof *self->identity));
     self->identity->key = keys;
@@ -687,10 +687,12 @@ UNIT(maps_stand_while_frames_say_where_they_are)
     begin();
     collector.code = code_of_7;
     collector.code_user = &asked;
-    struct process *self = procs_get(collector.procs, (uint32_t)getpid(), own_start(), "", false, now);
+    struct process *self =
+        procs_get(collector.procs, (uint32_t)getpid(), (uint32_t)getpid(), own_start(), "", false, now);
     unit_made(procs_region(collector.procs, self, in(leaf_function, 1), true, now)); /* however young it is */
     for (uint32_t i = 0; i < ARRAY_LEN(cases); i++, now += PROCS_FOLLOW_MAX_NS) {
-        struct process *process = procs_get(collector.procs, (uint32_t)getpid(), own_start(), "", false, now);
+        struct process *process =
+            procs_get(collector.procs, (uint32_t)getpid(), (uint32_t)getpid(), own_start(), "", false, now);
         process->identify_at = 0; /* they are read for that, too */
         uint64_t before = i == 0 ? 0 : process->maps_tried;
         struct sample_frame frame = walked(cases[i].serial, leaf_function, UNWIND_CFA_RSP);

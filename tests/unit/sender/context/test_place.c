@@ -45,7 +45,7 @@ static void look_at_ourselves(void)
                             &ticks),
                      1);
     start = ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
-    self = unit_made(procs_get(procs, (uint32_t)getpid(), start, "test", false, 1));
+    self = unit_made(procs_get(procs, (uint32_t)getpid(), (uint32_t)getpid(), start, "test", false, 1));
     /* However young it is, somebody asks. */
     ck_assert_ptr_nonnull(procs_region(procs, self, (uint64_t)(uintptr_t)look_at_ourselves, true, 1));
 }

@@ -57,7 +57,7 @@ UNIT(a_process_is_read_once)
 {
     make_root();
     struct procs *p = unit_made(procs_new(root));
-    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "thread", false, 1));
     ck_assert_ptr_nonnull(x);
     ck_assert(bytes_is(x->path, "/usr/bin/shop"));
     ck_assert(bytes_is(x->name, "shop"));
@@ -66,7 +66,7 @@ UNIT(a_process_is_read_once)
     ck_assert_uint_eq(x->namespace_pid, 1);
     ck_assert(!x->is_gone);
     ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, 2))->inode, 5);
-    ck_assert_ptr_eq(procs_get(p, 7, START, "thread", false, 3), x);
+    ck_assert_ptr_eq(procs_get(p, 7, 7, START, "thread", false, 3), x);
     ck_assert_uint_eq(procs_count(p), 1);
     procs_free(p);
     remove_root();
@@ -81,7 +81,7 @@ UNIT(what_is_wished_for_is_said_besides)
     PUT("status", "Name:\tx\nUid:\t0\t0\t0\t0\nNSpid:\t7\t1\n");
     struct procs *p = unit_made(procs_new(root));
     unit_made(procs_wish(p, &(struct procs_wishes){true, true, variables, 3}) == 0 ? p : NULL);
-    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "thread", false, 1));
     const struct identity *said = unit_made(x->identity);
     ck_assert(bytes_is(identity_text(said, "process.command_line"), "shop --token ***"));
     ck_assert(bytes_is(identity_text(said, "process.owner"), "root"));
@@ -90,7 +90,7 @@ UNIT(what_is_wished_for_is_said_besides)
     ck_assert(bytes_is(identity_text(said, "process.environment_variable.MISSING"), ""));
     procs_free(p);
     p = unit_made(procs_new(root)); /* nobody asked */
-    x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    x = unit_made(procs_get(p, 7, 7, START, "thread", false, 1));
     ck_assert_ptr_null(x->identity);
     procs_free(p);
     remove_root();
@@ -109,7 +109,7 @@ UNIT(whose_user_has_spent_his_allowance_has_the_beginning_of_his_environment_rea
         struct procs *p = unit_made(procs_new(root));
         struct process who = {.user = UINT32_MAX}; /* what its status says: nothing */
         allowance_charge(procs_allowance(p, &who, 1), INT64_MAX / 4);
-        struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+        struct process *x = unit_made(procs_get(p, 7, 7, START, "thread", false, 1));
         ck_assert(bytes_is(x->service_name, is_far ? "" : "checkout"));
         procs_free(p);
         remove_root();
@@ -125,13 +125,13 @@ UNIT(a_program_begun_by_its_linker_has_its_own_name)
     ck_assert_int_eq(symlink("/lib64/ld-linux-x86-64.so.2", path), 0);
     PUT("cmdline", "/lib64/ld-linux-x86-64.so.2\0--library-path\0/opt\0./shop\0");
     struct procs *p = unit_made(procs_new(root));
-    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "thread", false, 1));
     ck_assert(bytes_is(x->path, "/usr/bin/shop"));
     ck_assert(bytes_is(x->name, "shop"));
     procs_free(p);
     PUT("cmdline", "/lib64/ld-linux-x86-64.so.2\0/bin/sudo\0"); /* it is not there: somebody made it up */
     p = unit_made(procs_new(root));
-    x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    x = unit_made(procs_get(p, 7, 7, START, "thread", false, 1));
     ck_assert(bytes_is(x->name, "ld-linux-x86-64.so.2"));
     procs_free(p);
     remove_root();
@@ -142,11 +142,11 @@ UNIT(a_reused_pid_is_not_mistaken)
     make_root();
     struct procs *p = unit_made(procs_new(root));
     struct process *old =
-        unit_made(procs_get(p, 7, START - 50000000, "old", false, 1)); /* /proc shows a later one */
+        unit_made(procs_get(p, 7, 7, START - 50000000, "old", false, 1)); /* /proc shows a later one */
     ck_assert(old->is_gone);
     ck_assert(bytes_is(old->name, "old"));
     ck_assert_uint_eq(old->maps.regions.n, 0);
-    ck_assert(procs_get(p, 7, START, "new", false, 1) != old);
+    ck_assert(procs_get(p, 7, 7, START, "new", false, 1) != old);
     procs_free(p);
     remove_root();
 }
@@ -155,7 +155,7 @@ UNIT(an_execve_makes_another_process)
 {
     make_root();
     struct procs *p = unit_made(procs_new(root));
-    struct process *before = unit_made(procs_get(p, 7, START, "x", false, 1));
+    struct process *before = unit_made(procs_get(p, 7, 7, START, "x", false, 1));
     uint64_t serial = before->serial;
     process_hold(before);
     procs_exec(p, 7, START, "/bin/other", 2);
@@ -163,7 +163,7 @@ UNIT(an_execve_makes_another_process)
     ck_assert(bytes_is(before->name, "shop")); /* still there for who holds it */
     process_let_go(before);
     PUT("stat", STAT("900")); /* and it has ended since: what execve said is all we know */
-    struct process *after = unit_made(procs_get(p, 7, START, "x", false, 3));
+    struct process *after = unit_made(procs_get(p, 7, 7, START, "x", false, 3));
     ck_assert_uint_ne(after->serial, serial);
     ck_assert(after->is_gone);
     ck_assert(bytes_is(after->path, "/bin/other"));
@@ -180,7 +180,7 @@ UNIT(maps_are_read_again_but_not_at_any_rate)
 {
     make_root();
     struct procs *p = unit_made(procs_new(root));
-    struct process *x = unit_made(procs_get(p, 7, START, "x", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "x", false, 1));
     PUT("maps", "1000-2000 r-xp 00000000 08:01 5 /usr/bin/shop\n5000-6000 r-xp 0 08:01 6 /lib/plugin.so\n");
     ck_assert_ptr_null(procs_region(p, x, 0x5500, true, 2));
     ck_assert_ptr_null(procs_region(p, x, 0x5500, false, 1 + 2 * PROCS_REFRESH_NS));
@@ -201,7 +201,7 @@ UNIT(mappings_of_who_has_just_begun_are_read_when_a_frame_is_in_them)
     int n = snprintf(stat, sizeof stat, STAT("%llu"), (unsigned long long)t.tv_sec * 100);
     put("stat", stat, (size_t)n);
     struct procs *p = unit_made(procs_new(root));
-    struct process *x = unit_made(procs_get(p, 7, start, "x", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, start, "x", false, 1));
     ck_assert(!x->is_gone && bytes_is(x->name, "shop"));
     ck_assert_uint_eq(x->maps.regions.n, 0);
     procs_follow(p, x, 10, true, 1);
@@ -216,15 +216,15 @@ UNIT(mappings_that_have_not_changed_are_not_read_to_see_who_it_is)
     make_root();
     struct procs *p = unit_made(procs_new(root));
     uint64_t now = 1;
-    struct process *x = unit_made(procs_get(p, 7, START, "x", false, now));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "x", false, now));
     procs_follow(p, x, 10, false, now);
     for (uint32_t changes = 10; changes <= 12; changes += 2) {
         procs_follow(p, x, changes, false, now);
         now += 2 * PROCS_IDENTIFY_MAX_NS;
-        (void)procs_get(p, 7, START, "x", false, now); /* it was read before there was a count */
+        (void)procs_get(p, 7, 7, START, "x", false, now); /* it was read before there was a count */
         ck_assert_uint_eq(x->maps_tried, now);
         now += 2 * PROCS_IDENTIFY_MAX_NS;
-        (void)procs_get(p, 7, START, "x", false, now);
+        (void)procs_get(p, 7, 7, START, "x", false, now);
         ck_assert_uint_lt(x->maps_tried, now);
         ck_assert_uint_gt(x->identify_at, now);
     }
@@ -237,7 +237,7 @@ UNIT(changes_that_the_kernel_counts_are_followed_less_and_less_often_where_they_
     make_root();
     struct procs *p = unit_made(procs_new(root));
     uint64_t now = 1;
-    struct process *x = unit_made(procs_get(p, 7, START, "x", false, now));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "x", false, now));
     procs_follow(p, x, 10, true, now);
     PUT("maps", "1000-2000 r-xp 00000000 08:01 50 /lib/other.so\n"); /* where another one was */
     now += 2 * PROCS_REFRESH_NS;
@@ -272,7 +272,7 @@ UNIT(a_region_is_opened_only_if_it_is_the_same_file)
     struct stat st;
     make_root();
     struct procs *p = unit_made(procs_new(root));
-    struct process *x = unit_made(procs_get(p, 7, START, "x", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "x", false, 1));
     snprintf(path, sizeof path, "%s/7/maps", root); /* any file will do */
     ck_assert_int_eq(stat(path, &st), 0);
     struct region region = {.start = 1,
@@ -304,7 +304,7 @@ UNIT(a_perf_map_is_found_by_the_inner_pid_and_is_no_link)
     snprintf(path, sizeof path, "%s/7/root/tmp", root);
     mkdir(path, 0700);
     struct procs *p = unit_made(procs_new(root));
-    struct process *x = unit_made(procs_get(p, 7, START, "x", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "x", false, 1));
     PUT("root/tmp/perf-1.map", "1000 10 f\n");
     int fd = procs_open_perf_map(p, x);
     ck_assert_int_ge(fd, 0);
@@ -326,8 +326,8 @@ UNIT(there_is_a_limit)
 {
     struct procs *p = unit_made(procs_new("/nonexistent"));
     for (uint32_t i = 0; i < PROCS_MAX; i++)
-        ck_assert_ptr_nonnull(procs_get(p, i + 1, 1, "x", true, 1));
-    ck_assert_ptr_null(procs_get(p, PROCS_MAX + 1, 1, "x", true, 1));
+        ck_assert_ptr_nonnull(procs_get(p, i + 1, i + 1, 1, "x", true, 1));
+    ck_assert_ptr_null(procs_get(p, PROCS_MAX + 1, PROCS_MAX + 1, 1, "x", true, 1));
     procs_free(p);
 }
 
@@ -335,9 +335,10 @@ UNIT(a_child_is_its_parent_s_program_until_it_says_otherwise)
 {
     make_root();
     struct procs *p = unit_made(procs_new(root));
-    (void)procs_get(p, 7, START, "x", false, 1);
+    (void)procs_get(p, 7, 7, START, "x", false, 1);
     procs_fork(p, 8, START + 5, 7, START, 2);
-    struct process *child = unit_made(procs_get(p, 8, START + 5, "x", false, 3)); /* /proc knows it no more */
+    struct process *child =
+        unit_made(procs_get(p, 8, 8, START + 5, "x", false, 3)); /* /proc knows it no more */
     ck_assert(child->is_gone);
     ck_assert(bytes_is(child->path, "/usr/bin/shop"));
     ck_assert(bytes_is(child->service_name, "checkout"));
@@ -345,7 +346,7 @@ UNIT(a_child_is_its_parent_s_program_until_it_says_otherwise)
     procs_fork(p, 9, START + 6, 1234, START, 2); /* of a parent nobody knows */
     ck_assert_uint_eq(procs_count(p), 2);
     procs_exec(p, 8, START + 5, "/bin/other", 4);
-    ck_assert(bytes_is(unit_made(procs_get(p, 8, START + 5, "x", false, 5))->name, "other"));
+    ck_assert(bytes_is(unit_made(procs_get(p, 8, 8, START + 5, "x", false, 5))->name, "other"));
     procs_free(p);
     remove_root();
 }
@@ -359,7 +360,7 @@ UNIT(one_that_ended_is_forgotten_soon_and_one_only_told_of_is_kept)
     procs_sweep(p, 1 + 10 * PROCS_IDLE_NS);
     ck_assert_uint_eq(procs_count(p), 1); /* alive, though never sampled */
     PUT("stat", STAT("900"));             /* ended, and its number is another's */
-    struct process *x = unit_made(procs_get(p, 7, START + 1234567, "thread", false, 2));
+    struct process *x = unit_made(procs_get(p, 7, 7, START + 1234567, "thread", false, 2));
     ck_assert_uint_eq(procs_count(p), 1); /* the same: /proc knows ticks only */
     ck_assert(x->is_gone && bytes_is(x->name, "shop"));
     procs_exit(p, 7, START + 1234567, 5);
@@ -378,7 +379,7 @@ UNIT(what_it_says_of_itself_is_kept_apart_from_what_we_know)
     PUT("environ", "OTEL_RESOURCE_ATTRIBUTES=service.name=cart,host.name=evil,team=blue\0");
     PUT("status", "Name:\tx\nPPid:\t12\nUid:\t1000\t0\t0\t0\nNSpid:\t7\t1\n");
     struct procs *p = unit_made(procs_new(root));
-    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "thread", false, 1));
     ck_assert(bytes_is(x->service_name, "cart"));
     ck_assert_uint_eq(x->parent, 12);
     ck_assert_uint_eq(x->user, 1000);
@@ -392,7 +393,7 @@ UNIT(one_that_is_held_outlives_its_end_but_for_its_maps)
 {
     make_root();
     struct procs *p = unit_made(procs_new(root));
-    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "thread", false, 1));
     process_hold(x);
     struct identity *said = identity_hold(x->identity);
     ck_assert_uint_eq(unit_made(said)->n, 1);
@@ -424,14 +425,14 @@ UNIT(a_process_context_is_found_later)
     make_root();
     PUT("environ", "PATH=/bin\0");
     struct procs *p = unit_made(procs_new(root));
-    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    struct process *x = unit_made(procs_get(p, 7, 7, START, "thread", false, 1));
     ck_assert_uint_eq(x->service_name.n, 0);
     put("mem", (const char *)&memory, sizeof memory); /* at address 0 of what stands for its memory */
     PUT("maps", "0-1000 rw-p 00000000 00:01 9 /memfd:OTEL_CTX (deleted)\n"
                 "1000-2000 r-xp 00000000 08:01 5 /usr/bin/shop\n");
-    (void)procs_get(p, 7, START, "thread", false, 2);
+    (void)procs_get(p, 7, 7, START, "thread", false, 2);
     ck_assert_uint_eq(x->service_name.n, 0); /* not yet looked */
-    (void)procs_get(p, 7, START, "thread", false, 2 + PROCS_IDENTIFY_NS);
+    (void)procs_get(p, 7, 7, START, "thread", false, 2 + PROCS_IDENTIFY_NS);
     ck_assert_uint_eq(x->published, 0); /* address 0 stands for none: nothing is mapped there */
     PUT("maps", "1000-2000 r-xp 00000000 08:01 5 /usr/bin/shop\n"
                 "2000-3000 rw-p 00000000 00:01 9 [anon:OTEL_CTX]\n");
@@ -439,7 +440,7 @@ UNIT(a_process_context_is_found_later)
     memory.payload = 0x2000 + 32;
     memcpy(padded + 0x2000, &memory, sizeof memory);
     put("mem", padded, sizeof padded);
-    (void)procs_get(p, 7, START, "thread", false, 3 + 4 * PROCS_IDENTIFY_NS);
+    (void)procs_get(p, 7, 7, START, "thread", false, 3 + 4 * PROCS_IDENTIFY_NS);
     ck_assert_uint_eq(x->published, 5);
     ck_assert(bytes_is(x->service_name, "z"));
     procs_free(p);
