@@ -9,6 +9,7 @@
 #include "sender/symbolize/demangle.h"
 #include "sender/symbolize/dwarf/dwarf.h"
 #include "sender/symbolize/go/pclntab.h"
+#include "sender/symbolize/elf/stub.h"
 #include "sender/symbolize/elf/symtab.h"
 #include "sender/symbolize/elf/unpack.h"
 
@@ -122,11 +123,14 @@ struct table {
     struct elf_section symbols, names;
 };
 
+/* In no table: the name of a stub of the linker's. */
+#define IN_STUB UINT32_MAX
+
 /* Addresses being looked up, with where their names are. */
 struct batch {
     struct resolve *r;
     struct symtab_answer *answer; /* n, by address */
-    uint32_t *name_table;         /* which table the name of each is in … */
+    uint32_t *name_table;         /* which table the name of each is in, or IN_STUB … */
     uint64_t *name_at;            /* … as it was found there */
     struct dwarf_query *query;
     uint32_t n;
@@ -182,6 +186,21 @@ static void mark_start(struct batch *b)
     }
 }
 
+/* Of stubs no symbol says anything, but one before them may have no size ("_init"): each is called by what it
+ * calls. */
+static void mark_stubs(struct batch *b)
+{
+    uint64_t start, end;
+    for (uint32_t i = 0; i < b->n; i++) {
+        struct symtab_answer *a = &b->answer[i];
+        if (!stub_bounds(b->r->source, b->r->elf, a->address, &start, &end))
+            continue;
+        a->start = start;
+        a->end = end;
+        b->name_table[i] = IN_STUB;
+    }
+}
+
 /* Of C libraries without symbols: what calls `main` is in no table of exported ones, but stands before the
  * function that calls it (glibc's __libc_start_call_main, musl's second stage), and without it the stack of
  * each C program has a root nobody knows. It is called as that function is. */
@@ -198,7 +217,8 @@ static void name_c_library_start(struct batch *b)
         return;
     for (uint32_t i = 0; i < b->n; i++) {
         struct symtab_answer *a = &b->answer[i];
-        if (a->name_at || a->end - a->start > BEFORE_START_MAX || a->end == tried)
+        if (a->name_at || b->name_table[i] == IN_STUB || a->end - a->start > BEFORE_START_MAX ||
+            a->end == tried)
             continue;
         tried = a->end;
         symtab_begin(&behind, &tried, 1);
@@ -219,6 +239,8 @@ static void name_c_library_start(struct batch *b)
  */
 static size_t symbol_of(const struct batch *b, uint32_t i, char *to, size_t room)
 {
+    if (b->name_table[i] == IN_STUB)
+        return stub_name(b->r->source, b->answer[i].start, to, room);
     if (!b->answer[i].name_at) {
         bool is_start = b->r->elf->entry && b->answer[i].start == b->r->elf->entry;
         return is_start ? (size_t)snprintf(to, room, "_start") : 0;
@@ -354,6 +376,7 @@ static void resolve_batch(struct batch *b, const struct resolve_want *want)
     symtab_begin(answer, address, b->n);
     search_tables(b);
     mark_start(b);
+    mark_stubs(b);
     if (!has_symbols(b->r))
         name_c_library_start(b);
     for (uint32_t i = 0; i < b->n; i++)

@@ -153,7 +153,7 @@ static void add_unsaid(struct compiler *c, const struct image *image, uint64_t f
     c->last = from;
     c->end = to;
     c->to_offset = (int64_t)from;
-    switches_run(bytes, on_row, c);
+    switches_run(bytes, (uint32_t)(from % 16), on_row, c);
 }
 
 static void compile(struct compiler *c, struct rows_file *f, const struct image_segment *segment)
@@ -162,6 +162,8 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
     struct opened opened = {.common.at = SIZE_MAX};
     uint64_t segment_end = segment->offset + segment->size, end = 0; /* of what has rows */
     uint32_t n = functions_around(functions, segment, c->from, c->to, f->around, AROUND_MAX);
+    if (n > 0 && f->around[0].offset > c->from) /* before the first function there is no row */
+        end = segment->offset;
     add(c, c->from, nothing);
     for (uint32_t i = 0; i < n; i++) {
         const struct function *one = &f->around[i], *next = i + 1 < n ? one + 1 : NULL;

@@ -90,14 +90,45 @@ static size_t run_boost_root(struct bytes code, uint64_t at, const struct output
     return at + BOOST_ROOT_SIZE;
 }
 
+/* A stub: perhaps a landing place for indirect jumps and mold's mov $number, %r11d, then jmp *x(%rip), whose
+ * target finds the stack as the caller left it; or, and behind lld's, push $number and a jump to what looks
+ * the function up. */
+#define STUB_SIZE 16u
+static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+static size_t run_stub(struct bytes code, uint64_t at, const struct output *to)
+{
+    const uint8_t *stub = (const uint8_t *)code.p + at;
+    size_t i = 0;
+    if (code.n - at < STUB_SIZE)
+        return 0;
+    if (memcmp(stub, landing, sizeof landing) == 0)
+        i += sizeof landing;
+    if (stub[i] == 0x41 && stub[i + 1] == 0xbb)
+        i += 6;
+    bool jumps = i + 6 <= STUB_SIZE && stub[i] == 0xff && stub[i + 1] == 0x25;
+    if (jumps)
+        i += 6;
+    bool pushes = i + 10 <= STUB_SIZE && stub[i] == 0x68 && stub[i + 5] == 0xe9;
+    if (!jumps && !pushes)
+        return 0;
+    say(to, at, (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 8});
+    if (pushes)
+        say(to, at + i + 5, (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 16});
+    return at + STUB_SIZE;
+}
+
 static bool is_there(struct bytes code, size_t at, const uint8_t *what, size_t n)
 {
     return at <= code.n && n <= code.n - at && memcmp((const uint8_t *)code.p + at, what, n) == 0;
 }
 
 /* What is at a place: where it ends, 0: nothing. */
-static size_t run_at(struct bytes code, size_t at, const struct output *to)
+static size_t run_at(struct bytes code, size_t at, bool is_aligned, const struct output *to)
 {
+    size_t stub_end = is_aligned ? run_stub(code, at, to) : 0;
+    if (stub_end > 0)
+        return stub_end;
     if (is_there(code, at, coro, sizeof coro))
         return run_coro(code, at, to);
     if (is_there(code, at, boost_root, sizeof boost_root))
@@ -108,11 +139,11 @@ static size_t run_at(struct bytes code, size_t at, const struct output *to)
     return 0;
 }
 
-void switches_run(struct bytes code, cfi_row_fn on_row, void *user)
+void switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user)
 {
     struct output to = {on_row, user};
     for (size_t i = 0; i < code.n;) {
-        size_t end = run_at(code, i, &to);
+        size_t end = run_at(code, i, (at + i) % STUB_SIZE == 0, &to);
         if (end > 0)
             say(&to, end, (struct unwind_rule){0});
         i = end > 0 ? end : i + 1;

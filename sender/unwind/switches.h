@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code that goes from one stack to another is written by hand, and mostly says nothing of its frame. Two are
- * in nearly all that have coroutines: Boost.Context's jump_fcontext (PHP's fibers, folly's) and libcoro's
- * coro_transfer (Perl's Coro, Ruby's fibers). They are known by their instructions.
+ * Code that goes elsewhere and says nothing of its frame, known by its instructions.
+ *
+ * Code that goes from one stack to another is written by hand. Two are in nearly all that have coroutines:
+ * Boost.Context's jump_fcontext (PHP's fibers, folly's) and libcoro's coro_transfer (Perl's Coro, Ruby's
+ * fibers). And lld and mold make stubs to call functions of other files (.plt) without a word of them, where
+ * GNU ld and gold say what their frame is.
  */
 #ifndef SENDER_UNWIND_SWITCHES_H
 #define SENDER_UNWIND_SWITCHES_H
@@ -14,7 +17,8 @@
 #define SWITCH_MAX 128u
 
 /* The switches in some code, and what begins a context of Boost.Context's, which is its root: on_row is
- * called where the rule changes, `address` being from the code's begin on. */
-void switches_run(struct bytes code, cfi_row_fn on_row, void *user);
+ * called where the rule changes, `address` being from the code's begin on, which is `at` bytes behind a
+ * multiple of 16. */
+void switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user);
 
 #endif

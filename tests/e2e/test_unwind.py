@@ -95,6 +95,10 @@ def rows():
             chain=CHAIN + ("handler", None, "interrupted", "main"))
     yield c("gcc -O2 libc, vDSO, system calls", "-O2", source="library.c", chain=CHAIN + ("compare",))
     yield c("gcc -O2 lazy PLT", "-O2 -Wl,-z,lazy", source="library.c", chain=CHAIN + ("compare",))
+    for linker in ("bfd", "gold", "lld", "mold"):
+        if shutil.which(f"ld.{linker}"):
+            yield c(f"gcc -O2 stubs of {linker}", f"-O2 -fomit-frame-pointer -fno-builtin -Wno-unused-function -fuse-ld={linker}", source="stub.c",
+                    chain=("labs@plt", "calls", "main"))
     yield c("gcc -O2 thread", "-O2", source="threads.c", chain=CHAIN + ("thread",), link=["-lpthread"])
     yield c("gcc -O2 dlopen, dlclose", "-O2", source="late.c", chain=CHAIN + ("plugin_enter", "main"), link=["-ldl"],
             arguments=("plugin-1.so", "plugin-2.so"))

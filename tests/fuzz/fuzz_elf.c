@@ -9,6 +9,7 @@
 #include "sender/runtimes/go/go.h"
 #include "sender/symbolize/elf/elf.h"
 #include "sender/symbolize/go/pclntab.h"
+#include "sender/symbolize/elf/stub.h"
 #include "sender/symbolize/elf/symtab.h"
 #include "sender/symbolize/elf/unpack.h"
 
@@ -54,6 +55,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             __builtin_trap();
         if (answers[i].name_at)
             (void)source_string(&s, answers[i].name_at, name, sizeof name);
+    }
+    for (size_t i = 0; i < sizeof elf.plt / sizeof *elf.plt; i++) {
+        uint64_t stub = elf.plt[i].address + 17, start, end;
+        if (!stub_bounds(&s, &elf, stub, &start, &end))
+            continue;
+        if (stub < start || stub >= end || stub_name(&s, start, name, sizeof name) >= sizeof name)
+            __builtin_trap();
     }
     uint8_t *memory;
     size_t size;

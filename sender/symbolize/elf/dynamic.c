@@ -32,6 +32,7 @@ static void take_entry(struct dynamic *d, const Elf64_Dyn *entry)
     case DT_GNU_HASH: d->gnu_hash = value; break;
     case DT_RELA: d->relocations = value; break;
     case DT_RELASZ: d->relocations_size = value; break;
+    case DT_RELACOUNT: d->n_relative = value; break;
     case DT_JMPREL: d->plt = value; break;
     case DT_PLTRELSZ: d->plt_size = value; break;
     case DT_FLAGS_1: d->flags = value; break;

@@ -28,6 +28,7 @@ struct dynamic {
     /* What the dynamic section says, as ELF addresses and sizes; 0: nothing. */
     uint64_t symbols, strings, hash, gnu_hash;
     uint64_t relocations, relocations_size, plt, plt_size;
+    uint64_t n_relative;          /* of the relocations the first so many, which name no symbol */
     uint64_t strings_size, flags; /* DT_FLAGS_1 */
 };
 

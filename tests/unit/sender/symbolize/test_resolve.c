@@ -232,6 +232,57 @@ UNIT(lines_of_what_was_sampled_most_come_first)
     built_free(&b);
 }
 
+/* Each as objdump calls it, at its first byte as at its last. */
+static void stubs_are_named(const struct built *b, const char *flags)
+{
+    static uint64_t address[128];
+    static char name[128][64];
+    char path[UNIT_PATH_MAX + 16];
+    struct looked_up l;
+    uint32_t n = 0;
+    ck_assert_int_eq(
+        built_run(b,
+                  "gcc -O1 -fno-builtin %s program.c -o program && objdump -d program | "
+                  "sed -n 's/^0*\\([0-9a-f]*\\) <\\(.*@plt\\)>:$/\\1 \\2/p' | sort >stubs && test -s stubs",
+                  flags),
+        0);
+    snprintf(path, sizeof path, "%s/stubs", b->folder);
+    FILE *f = unit_made(fopen(path, "r"));
+    while (n < 128 && fscanf(f, "%lx %63s", &address[n], name[n]) == 2) {
+        address[n + 1] = address[n] + 7;
+        memcpy(name[n + 1], name[n], sizeof name[n]);
+        n += 2;
+    }
+    fclose(f);
+    ck_assert_uint_ge(n, 6);
+    begin(&l, b, "program");
+    look_up(&l, address, n);
+    ranges_settle(&l.ranges);
+    for (uint32_t i = 0; i < n; i++)
+        ck_assert_str_eq(unit_made(text_at(&l, address[i])), name[i]);
+    end(&l);
+}
+
+UNIT(stubs_are_called_by_whom_they_call)
+{
+    static const char *const linkers[] = {"bfd", "gold", "lld"};
+    struct built b = built_new();
+    built_text(&b, "program.c",
+               "#include <stdlib.h>\n#include <string.h>\n#include <stdio.h>\n"
+               "int main(int n, char **v) { puts(getenv(*v)); return (int)strlen(v[0]) + abs(n); }\n");
+    stubs_are_named(&b, "-Wl,-z,now");
+    stubs_are_named(&b, "-no-pie -fcf-protection -Wl,-z,ibtplt,-z,lazy");
+    for (size_t i = 0; i < ARRAY_LEN(linkers); i++) {
+        char flags[64];
+        snprintf(flags, sizeof flags, "command -v ld.%s >/dev/null", linkers[i]);
+        if (system(flags) != 0)
+            continue; /* not on this machine */
+        snprintf(flags, sizeof flags, "-fuse-ld=%s -Wl,-z,lazy", linkers[i]);
+        stubs_are_named(&b, flags);
+    }
+    built_free(&b);
+}
+
 /* Code that no compiler made is in no unit, and none is read for it; compilers' code is found as ever, also
  * by units that the table leaves out. */
 UNIT(for_the_start_and_for_stubs_no_unit_is_read)

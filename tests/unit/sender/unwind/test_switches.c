@@ -24,7 +24,7 @@ static void on_row(void *user, uint64_t at, const struct unwind_rule *rule)
 static size_t run(struct bytes code)
 {
     n_rows = 0;
-    switches_run(code, on_row, NULL);
+    switches_run(code, 0, on_row, NULL);
     ck_assert(n_rows == 0 || row[n_rows - 1].rule.cfa == UNWIND_CFA_NONE);
     return n_rows ? row[n_rows - 1].at : 0;
 }
@@ -49,6 +49,31 @@ static struct unwind_rule saved(uint8_t cfa, int32_t depth)
 #define TURNED  "\x48\x89\x27\x48\x8b\x26"
 #define POPPED  "\x41\x5f\x41\x5e\x41\x5d\x41\x5c\x5b\x5d"
 #define AT_HAND "\x90\x90\x90"
+
+#define JUMP    "\xff\x25\x4a\x22\x00\x00"
+#define LANDING "\xf3\x0f\x1e\xfa"
+#define PUSH    "\x68\x01\x00\x00\x00"
+#define TO_HEAD "\xe9\xd0\xff\xff\xff"
+
+UNIT(linkers_stubs)
+{
+    static const struct unwind_rule called = {.cfa = UNWIND_CFA_RSP, .cfa_offset = 8},
+                                    pushed = {.cfa = UNWIND_CFA_RSP, .cfa_offset = 16};
+    /* lld's, two of them; behind a landing place; its first half there; mold's */
+    ck_assert_uint_eq(run(BYTES_LIT(JUMP PUSH TO_HEAD JUMP PUSH TO_HEAD "\x90")), 32);
+    for (uint64_t at = 0; at < 32; at++)
+        check(at, at % 16 < 11 ? called : pushed);
+    ck_assert_uint_eq(run(BYTES_LIT(LANDING JUMP "\x66\x0f\x1f\x44\x00\x00")), 16);
+    check(4, called);
+    ck_assert_uint_eq(run(BYTES_LIT(LANDING PUSH TO_HEAD "\x66\x90")), 16);
+    check(8, called);
+    check(9, pushed);
+    ck_assert_uint_eq(run(BYTES_LIT(LANDING "\x41\xbb\x01\x00\x00\x00" JUMP)), 16);
+    check(10, called);
+    /* not where stubs begin, and not all of one */
+    ck_assert_uint_eq(run(BYTES_LIT("\x90" JUMP PUSH TO_HEAD)), 0);
+    ck_assert_uint_eq(run(BYTES_LIT(JUMP PUSH)), 0);
+}
 
 UNIT(libcoro_s_and_ruby_s)
 {
