@@ -16,6 +16,7 @@
 #include "sender/symbolize/cache/stored.h"
 #include "sender/symbolize/elf/debugfile.h"
 #include "sender/symbolize/fetch.h"
+#include "sender/symbolize/go/pclntab.h"
 #include "sender/symbolize/resolve.h"
 
 /* When names are written for the first time, and how long it takes between two times at most: between, twice
@@ -198,6 +199,8 @@ static void entry_read(struct binaries *b, struct entry *e)
     memset(&binary->elf, 0, sizeof binary->elf);
     binary->is_elf = elf_read(&binary->elf, &e->source) == 0;
     *binary->htlhash = 0;
+    if (binary->is_elf)
+        pclntab_find(&binary->elf, &e->source);
     if (binary->is_elf)
         (void)elf_htlhash(&e->source, binary->htlhash); /* without it the other build ids have to do */
     const struct elf *elf = &binary->elf;

@@ -42,8 +42,10 @@ int go_open(struct go_frames *ret, const struct source *s)
 {
     struct elf elf;
     struct go_frames g = {0};
-    if (elf_read(&elf, s) < 0 || elf.go_lines.size == 0 || pclntab_open(&g.table, s, &elf) < 0 ||
-        g.table.version < 118)
+    if (elf_read(&elf, s) < 0)
+        return GO_NONE;
+    pclntab_find(&elf, s);
+    if (elf.go_lines.size == 0 || pclntab_open(&g.table, s, &elf) < 0 || g.table.version < 118)
         return GO_NONE;
     g.n = (uint32_t)g.table.n_functions;
     g.functions.bytes = malloc(WINDOW_BYTES);

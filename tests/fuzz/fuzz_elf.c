@@ -81,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         __builtin_trap();
     struct pclntab table;
     static struct pclntab_chain chain;
+    pclntab_find(&elf, &s);
     if (elf.go_lines.size && pclntab_open(&table, &s, &elf) == 0)
         for (int i = 0; i < N; i++)
             (void)pclntab_chain(&table, addresses[i], &chain);

@@ -119,6 +119,7 @@ static const struct {
     {".go.module", offsetof(struct elf, go_module), false},
     {".go.buildinfo", offsetof(struct elf, go_build), false},
     {".noptrdata", offsetof(struct elf, go_data), false},
+    {".data.rel.ro", offsetof(struct elf, fixed_data), false},
     {".gnu_debuglink", offsetof(struct elf, debug_link), false},
     {".gnu_debugdata", offsetof(struct elf, mini_debug), false},
     {".gnu_debugaltlink", offsetof(struct elf, debug_alt), false},

@@ -28,6 +28,8 @@
 #define MODULE_FUNCTIONS_AT     320
 /* Data searched for moduledata in programs that have no section for it. */
 #define MODULE_SEARCH_MAX (16u << 20)
+/* What in it points at where the table may be: next to nothing else does, it is data without pointers. */
+#define MODULE_POINTERS_MAX 256u
 
 /* internal/abi/symtab.go: PCDATA_InlTreeIndex and FUNCDATA_InlTree. */
 #define PCDATA_INLINE   2
@@ -119,19 +121,40 @@ static bool open_old(struct pclntab *t)
     return true;
 }
 
+/* What a word of the program's data is looked at for. */
+struct sought {
+    const struct source *source;
+    const struct elf *elf;
+    uint32_t tried;
+    uint64_t table; /* the word's value, where it is what was sought */
+};
+
+/* The file offset of the first word of data that is sought; 0: there is none. */
+static uint64_t search_data(struct sought *sought, bool (*is_it)(struct sought *sought, uint64_t word))
+{
+    const struct elf_section *data = &sought->elf->go_data;
+    uint64_t word[512], n = min_of(data->size, (uint64_t)MODULE_SEARCH_MAX);
+    for (uint64_t at = 0; at + 8 <= n; at += sizeof word) {
+        size_t got =
+            source_read_some(sought->source, data->offset + at, word, (size_t)min_of(n - at, 4096ul)) / 8;
+        for (size_t i = 0; i < got; i++)
+            if (is_it(sought, word[i]))
+                return data->offset + at + 8 * i;
+    }
+    return 0;
+}
+
+static bool is_to_table(struct sought *sought, uint64_t word)
+{
+    return word == sought->elf->go_lines.address;
+}
+
 /* The file offset of moduledata: its first word points at the table. 0: not found. */
 static uint64_t find_module(const struct source *s, const struct elf *elf)
 {
-    uint64_t word[512], n = min_of(elf->go_data.size, (uint64_t)MODULE_SEARCH_MAX);
-    if (elf->go_module.size >= MODULE_FUNCTIONS_AT + 8)
-        return elf->go_module.offset;
-    for (uint64_t at = 0; at + 8 <= n; at += sizeof word) {
-        size_t got = source_read_some(s, elf->go_data.offset + at, word, (size_t)min_of(n - at, 4096ul)) / 8;
-        for (size_t i = 0; i < got; i++)
-            if (word[i] == elf->go_lines.address)
-                return elf->go_data.offset + at + 8 * i;
-    }
-    return 0;
+    struct sought sought = {.source = s, .elf = elf};
+    return elf->go_module.size >= MODULE_FUNCTIONS_AT + 8 ? elf->go_module.offset
+                                                          : search_data(&sought, is_to_table);
 }
 
 static void find_function_data(struct pclntab *t, const struct elf *elf)
@@ -143,24 +166,58 @@ static void find_function_data(struct pclntab *t, const struct elf *elf)
         t->function_data = 0;
 }
 
-int pclntab_open(struct pclntab *ret, const struct source *s, const struct elf *elf)
+static uint32_t version_of(const uint8_t head[8])
 {
     static const struct {
         uint32_t magic, version;
     } known[] = {{0xfffffffb, 12}, {0xfffffffa, 116}, {0xfffffff0, 118}, {0xfffffff1, 120}};
-    struct pclntab t = {.source = *s, .file = *s, .base = elf->go_lines.offset, .size = elf->go_lines.size};
-    uint8_t h[8];
     uint32_t magic;
-    if (!table_read(&t, 0, h, sizeof h))
-        return -ENOENT;
-    memcpy(&magic, h, 4);
+    memcpy(&magic, head, 4);
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (known[i].magic == magic)
-            t.version = known[i].version;
-    t.quantum = h[6];
-    t.pointer = h[7];
-    if (!t.version || h[4] || h[5] || (t.quantum != 1 && t.quantum != 2 && t.quantum != 4) || t.pointer != 8)
+            return known[i].version;
+    return 0;
+}
+
+/* Magic, two zeros, quantum (1, 2, 4), size of a pointer. */
+static bool is_head(const uint8_t head[8])
+{
+    uint8_t quantum = head[6];
+    return version_of(head) && !head[4] && !head[5] && (quantum == 1 || quantum == 2 || quantum == 4) &&
+           head[7] == 8;
+}
+
+static bool is_to_head(struct sought *sought, uint64_t word)
+{
+    const struct elf_section *in = &sought->elf->fixed_data;
+    uint8_t head[8];
+    if (word < in->address || word - in->address >= in->size || sought->tried++ >= MODULE_POINTERS_MAX ||
+        !source_read(sought->source, in->offset + (word - in->address), head, sizeof head) || !is_head(head))
+        return false;
+    sought->table = word - in->address;
+    return true;
+}
+
+void pclntab_find(struct elf *elf, const struct source *s)
+{
+    struct sought sought = {.source = s, .elf = elf};
+    const struct elf_section *in = &elf->fixed_data;
+    if (elf->go_lines.size || !elf->go_build.size || !search_data(&sought, is_to_head))
+        return;
+    elf->go_lines = (struct elf_section){.address = in->address + sought.table,
+                                         .offset = in->offset + sought.table,
+                                         .size = in->size - sought.table};
+}
+
+int pclntab_open(struct pclntab *ret, const struct source *s, const struct elf *elf)
+{
+    struct pclntab t = {.source = *s, .file = *s, .base = elf->go_lines.offset, .size = elf->go_lines.size};
+    uint8_t head[8];
+    if (!table_read(&t, 0, head, sizeof head) || !is_head(head))
         return -ENOENT;
+    t.version = version_of(head);
+    t.quantum = head[6];
+    t.pointer = head[7];
     bool ok = t.version == 12 ? open_old(&t) : open_new(&t, s, elf);
     if (!ok || t.n_functions == 0 || t.n_functions > PCLNTAB_FUNCTIONS_MAX)
         return -ENOENT;

@@ -45,6 +45,12 @@ struct pclntab_chain {
     struct pclntab_frame frame[PCLNTAB_DEPTH_MAX];
 };
 
+/* Before 1.26 a position independent program or library that the system's linker has made (all with C in
+ * them, and those of distributions) has no section of that name: its table is in .data.rel.ro, among much
+ * else, where the program's own data point at it. Sets elf->go_lines to what is from there on, if that is
+ * so. */
+void pclntab_find(struct elf *elf, const struct source *s);
+
 /* Finds and checks the table of a Go program. 0, or -ENOENT: there is none that we read. */
 int pclntab_open(struct pclntab *ret, const struct source *s, const struct elf *elf);
 

@@ -75,6 +75,33 @@ UNIT(without_a_text_start_in_the_header_the_section_counts)
     check(&t, 0x401000, "main.main", "/src/main.go", 10, 0x401000, 0x401010);
 }
 
+/* As the system's linker leaves it in a position independent program: data, .data.rel.ro. */
+UNIT(a_table_without_a_section_is_found_by_who_points_at_it)
+{
+    static uint8_t image[8192];
+    struct table bytes = load("go120");
+    const uint64_t fixed = 0x2000, at = 0x120, others[] = {1, fixed, fixed + 8, fixed + 0x10000};
+    struct elf elf = {.text = {.address = 0x401000, .size = 0x60},
+                      .go_build = {.size = 1},
+                      .go_data = {.address = 0x9000, .size = 0x200},
+                      .fixed_data = {.address = fixed, .offset = 0x1000, .size = at + bytes.n}};
+    const uint64_t table = fixed + at;
+    struct source s = source_memory(bytes_of(image, sizeof image));
+    struct pclntab t;
+    memcpy(image, others, sizeof others);
+    memcpy(image + 0x1000 + at, bytes.bytes, bytes.n);
+    pclntab_find(&elf, &s);
+    ck_assert_uint_eq(elf.go_lines.size, 0); /* nobody points at it */
+    memcpy(image + 0x180, &table, sizeof table);
+    pclntab_find(&elf, &s);
+    ck_assert_uint_eq(elf.go_lines.address, table);
+    ck_assert_int_eq(pclntab_open(&t, &s, &elf), 0);
+    check(&t, 0x401010, "main.main", "/src/main.go", 11, 0x401010, 0x401040);
+    elf.go_lines.size = elf.go_build.size = 0;
+    pclntab_find(&elf, &s);
+    ck_assert_uint_eq(elf.go_lines.size, 0); /* no Go program's */
+}
+
 UNIT(a_cut_table_gives_nothing_false)
 {
     struct table bytes = load("go120");
