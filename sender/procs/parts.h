@@ -55,7 +55,7 @@ void process_load(struct procs *p, struct process *process, const char *comm, ui
  * context among them does not matter now. */
 void process_read_maps(struct procs *p, struct process *process, bool for_code, uint64_t now);
 
-/* Looks whether a process context has appeared or changed. */
+/* Looks whether a process context has appeared or changed, and whose process it is now. */
 void process_identify_again(struct procs *p, struct process *process, uint64_t now);
 
 void process_free(struct process *process);

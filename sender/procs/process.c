@@ -295,7 +295,17 @@ static void identify(struct procs *p, struct process *process, struct bytes cgro
         identity_free(fresh);
 }
 
-/* Looks whether a process context has appeared or changed. */
+/* A server that root began may go on as another user. Whether it is another than before. */
+static bool read_user(const struct procs *p, struct process *process)
+{
+    uint8_t text[PROCS_TEXT_MAX];
+    uint32_t user, before = process->user;
+    if (facts_status(process_file(p, process->pid, "status", text, sizeof text), "Uid", &user))
+        process->user = user;
+    return process->user != before;
+}
+
+/* Looks whether a process context has appeared or changed, and whose process it is now. */
 void process_identify_again(struct procs *p, struct process *process, uint64_t now)
 {
     process->identify_in = min_of(2 * process->identify_in, (uint64_t)PROCS_IDENTIFY_MAX_NS);
@@ -311,7 +321,8 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
     uint64_t published = read_context(p, process, &unused);
     identity_release(&unused);
     allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
-    if (process->is_kept_back || (published && published != process->published)) {
+    bool is_anothers = read_user(p, process);
+    if (is_anothers || process->is_kept_back || (published && published != process->published)) {
         uint8_t cgroup[PROCS_TEXT_MAX];
         identify(p, process, process_file(p, process->pid, "cgroup", cgroup, sizeof cgroup), now);
     }
@@ -344,8 +355,8 @@ void process_load(struct procs *p, struct process *process, const char *comm, ui
         process->namespace_pid = own ? own : process->pid;
         if (!facts_status(status, "PPid", &process->parent))
             process->parent = UINT32_MAX;
-        if (!facts_status(status, "Uid", &process->user))
-            process->user = UINT32_MAX;
+        uint32_t user;
+        process->user = facts_status(status, "Uid", &user) ? user : UINT32_MAX;
         identify(p, process, cgroup, now);
         process->identify_in = PROCS_IDENTIFY_NS;
         process->identify_at = now + PROCS_IDENTIFY_NS;

@@ -124,7 +124,8 @@ static struct process *add(struct procs *p, uint32_t pid, uint64_t start, const 
     process->pid = process->namespace_pid = pid;
     atomic_init(&process->thread, pid);
     process->start = start;
-    process->parent = process->user = UINT32_MAX;
+    process->parent = UINT32_MAX;
+    atomic_init(&process->user, UINT32_MAX);
     process->serial = ++p->serial;
     process->used = now;
     process->next = *slot;

@@ -29,8 +29,9 @@ struct process {
     struct bytes path;      /* of the executable; "" if not known */
     struct bytes name;      /* its last element; of a process that could not be seen: the thread's name */
     struct bytes container_id;
-    uint32_t parent, user; /* UINT32_MAX: not known */
+    uint32_t parent; /* UINT32_MAX: not known */
     /* What does. */
+    atomic_uint user;          /* its real one, who may be another than began it; UINT32_MAX: not known */
     atomic_uint thread;        /* one of its threads, that was sampled last */
     uint64_t published;        /* when the process context that was read was; 0: there is none */
     struct bytes service_name; /* what it calls itself (or its parent did); "" if nothing */

@@ -190,3 +190,41 @@ def test_a_process_whose_first_thread_has_ended_is_known(tmp_path, when):
     assert about.get("process.executable.path") == str(program) and about["process.executable.name"] == "pg-headless", about
     whole = [hit for hit in hits if hit.names[-4:-2] == ("spins", "goes_on") and "profsend.stack.incomplete" not in hit.attributes]
     assert len(whole) >= 0.95 * len(hits), (len(whole), len(hits), hits[-1])
+
+
+DROPS = """
+#include <time.h>
+#include <unistd.h>
+static volatile int n;
+int main(void)
+{
+    struct timespec now;
+    do
+        n++, clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    while (now.tv_sec < 1);
+    if (setuid(65534))
+        return 1;
+    for (;;)
+        n++;
+}
+"""
+
+
+def test_who_drops_root_s_rights_is_not_root_s_any_more(tmp_path):
+    if os.getuid() != 0:
+        pytest.skip("a program of root's is needed")
+    (tmp_path / "drops.c").write_text(DROPS)
+    subprocess.run(["gcc", "-O1", tmp_path / "drops.c", "-o", tmp_path / "pg-drops"], check=True)
+    with Kinds() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "1s",
+                          "--frequency", "97", "--include", "executable=pg-drops", "--owner"])
+        with running(sender):
+            wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+            if not sender.alive() and sender.wait() == 3:
+                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            server = Process([tmp_path / "pg-drops"])
+            with running(server):
+                said = lambda: tuple(receiver.resources.get(server.pid, {}).get(key) for key in ("process.real_user.id", "process.owner"))
+                wait_for(lambda: said() == (0, "root"), "samples of root's")
+                wait_for(lambda: said() == (65534, "nobody"), "samples of nobody's")
+            assert sender.stop() == 0, sender.log()
