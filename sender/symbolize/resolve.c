@@ -121,6 +121,7 @@ static bool has_symbols(const struct resolve *r)
 struct table {
     struct source source;
     struct elf_section symbols, names;
+    struct symtab_index *index; /* NULL: none is kept */
 };
 
 /* In no table: the name of a stub of the linker's. */
@@ -144,17 +145,28 @@ struct batch {
 };
 
 static void add_table(struct batch *b, const struct source *s, const struct elf_section *symbols,
-                      const struct elf_section *names)
+                      const struct elf_section *names, struct symtab_index *index)
 {
     if (symbols->size && names->size)
-        b->table[b->n_tables++] = (struct table){*s, *symbols, *names};
+        b->table[b->n_tables++] = (struct table){*s, *symbols, *names, index};
+}
+
+/* Whether each address is in a symbol that says how long it is. */
+static bool all_named(const struct batch *b)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        if (!b->answer[i].name_at || b->answer[i].symbol_size == 0)
+            return false;
+    return true;
 }
 
 static void search_tables(struct batch *b)
 {
     for (uint32_t t = 0; t < b->n_tables; t++) {
         const struct table *table = &b->table[t];
-        if (symtab_search(&table->source, &table->symbols, &table->names, b->answer, b->n) < 0)
+        if (t > 0 && has_symbols(b->r) && all_named(b))
+            return; /* what is exported is in a whole table as well */
+        if (symtab_search(&table->source, &table->symbols, &table->names, table->index, b->answer, b->n) < 0)
             b->r->damaged++; /* the file is shorter than it was: some names are missing, none is wrong */
         for (uint32_t i = 0; i < b->n; i++)
             if (b->answer[i].name_at != b->name_at[i]) { /* a later table had a better one */
@@ -222,7 +234,8 @@ static void name_c_library_start(struct batch *b)
             continue;
         tried = a->end;
         symtab_begin(&behind, &tried, 1);
-        if (symtab_search(&table->source, &table->symbols, &table->names, &behind, 1) < 0 || !behind.name_at)
+        if (symtab_search(&table->source, &table->symbols, &table->names, table->index, &behind, 1) < 0 ||
+            !behind.name_at)
             continue;
         size_t n = source_string(&table->source, behind.name_at, name, sizeof name);
         if (n < sizeof c_library_start - 1 ||
@@ -280,11 +293,17 @@ static void on_piece(void *user, const struct dwarf_piece *piece)
     (void)ranges_add(b->r->ranges, &range);
 }
 
+/* What is kept of a file; NULL: nothing. */
+static struct keep *keep_of(const struct resolve *r, const struct source *s)
+{
+    return r->kept && s->fd >= 0 ? kept_of(r->kept, s->fd) : NULL;
+}
+
 static int open_dwarf(struct resolve *r, const struct source *s, const struct elf *elf,
                       struct dwarf_file *ret)
 {
-    struct dwarf_keep *keep = r->kept && s->fd >= 0 ? kept_of(r->kept, s->fd) : NULL;
-    return dwarf_file_open(ret, s, elf, keep, r->work, RESOLVE_UNIT_WORK);
+    struct keep *keep = keep_of(r, s);
+    return dwarf_file_open(ret, s, elf, keep ? &keep->dwarf : NULL, r->work, RESOLVE_UNIT_WORK);
 }
 
 /* Asks DWARF. 0; DWARF_LEFT: not for all of them; -ENOMEM. */
@@ -395,12 +414,14 @@ static void open_tables(struct batch *b, struct bytes mini)
     const struct resolve *r = b->r;
     struct elf elf;
     struct source source = source_memory(mini);
-    add_table(b, r->source, &r->elf->symbols, &r->elf->symbol_names);
+    struct keep *own = keep_of(r, r->source), *debug = r->debug_source ? keep_of(r, r->debug_source) : NULL;
+    add_table(b, r->source, &r->elf->symbols, &r->elf->symbol_names, own ? &own->symbols : NULL);
     if (b->n_tables == 0 && r->debug_source)
-        add_table(b, r->debug_source, &r->debug_elf->symbols, &r->debug_elf->symbol_names);
+        add_table(b, r->debug_source, &r->debug_elf->symbols, &r->debug_elf->symbol_names,
+                  debug ? &debug->symbols : NULL);
     if (mini.n && elf_read(&elf, &source) == 0)
-        add_table(b, &source, &elf.symbols, &elf.symbol_names);
-    add_table(b, r->source, &r->elf->dynamic, &r->elf->dynamic_names);
+        add_table(b, &source, &elf.symbols, &elf.symbol_names, NULL);
+    add_table(b, r->source, &r->elf->dynamic, &r->elf->dynamic_names, own ? &own->dynamic : NULL);
 }
 
 void resolve_addresses(struct resolve *r, const struct resolve_want *want, uint32_t n)

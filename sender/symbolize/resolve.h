@@ -29,7 +29,7 @@ struct resolve {
     bool go_only;          /* names of native code are not asked for */
     bool is_rough;         /* the debug file was not looked for, for want of work: all that is found is marked
                               rough, to be looked up again */
-    struct kept *kept;     /* of DWARF looked at before; NULL: nothing is */
+    struct kept *kept;     /* of what was looked at before; NULL: nothing is */
     int64_t work;     /* bytes of DWARF that may be looked at; what is left comes back, below 0: overdrawn */
     uint64_t damaged; /* tables that could not be read to their end */
 };

@@ -48,8 +48,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         (void)elf_address(&elf, addresses[i], &at);
     struct symtab_answer answers[N];
     symtab_begin(answers, addresses, N);
-    (void)symtab_search(&s, &elf.symbols, &elf.symbol_names, answers, N);
-    (void)symtab_search(&s, &elf.dynamic, &elf.dynamic_names, answers, N);
+    struct symtab_index index = {0};
+    (void)symtab_search(&s, &elf.symbols, &elf.symbol_names, &index, answers, N);
+    (void)symtab_search(&s, &elf.dynamic, &elf.dynamic_names, NULL, answers, N);
+    symtab_index_release(&index);
     for (int i = 0; i < N; i++) {
         if (answers[i].address < answers[i].start || answers[i].address >= answers[i].end)
             __builtin_trap();

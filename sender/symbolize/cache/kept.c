@@ -12,7 +12,7 @@ struct kept_file {
     off_t size;
     struct timespec changed;
     uint64_t used;
-    struct dwarf_keep keep;
+    struct keep keep;
 };
 
 static bool is_same(const struct kept_file *f, const struct stat *st)
@@ -23,7 +23,10 @@ static bool is_same(const struct kept_file *f, const struct stat *st)
 
 static void drop(struct kept *k, uint32_t i)
 {
-    dwarf_keep_release(&k->file[i]->keep);
+    struct keep *keep = &k->file[i]->keep;
+    dwarf_keep_release(&keep->dwarf);
+    symtab_index_release(&keep->symbols);
+    symtab_index_release(&keep->dynamic);
     free(k->file[i]);
     k->file[i] = k->file[--k->n];
 }
@@ -47,7 +50,7 @@ void kept_forget(struct kept *k, int fd)
             drop(k, i);
 }
 
-struct dwarf_keep *kept_of(struct kept *k, int fd)
+struct keep *kept_of(struct kept *k, int fd)
 {
     struct stat st;
     if (foreign_stat(fd, &st) < 0)
@@ -75,8 +78,11 @@ struct dwarf_keep *kept_of(struct kept *k, int fd)
 size_t kept_memory(const struct kept *k)
 {
     size_t bytes = 0;
-    for (uint32_t i = 0; i < k->n; i++)
-        bytes += sizeof *k->file[i] + dwarf_keep_memory(&k->file[i]->keep);
+    for (uint32_t i = 0; i < k->n; i++) {
+        const struct keep *keep = &k->file[i]->keep;
+        bytes += sizeof *k->file[i] + dwarf_keep_memory(&keep->dwarf) + symtab_index_memory(&keep->symbols) +
+                 symtab_index_memory(&keep->dynamic);
+    }
     return bytes;
 }
 

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept of files' debug information between windows (dwarf_keep), under one limit: to look one more
+ * What is kept of files' debug information and symbols between windows, under one limit: to look one more
  * address up should not cost what the first one did. What was not used for longest leaves first.
  */
 #ifndef SENDER_SYMBOLIZE_CACHE_KEPT_H
 #define SENDER_SYMBOLIZE_CACHE_KEPT_H
 
 #include "sender/symbolize/dwarf/file.h"
+#include "sender/symbolize/elf/symtab_index.h"
 
-/* All of it together: a program of 20 MB has some 1.5 MB. */
+/* All of it together: a program of 20 MB has some 1.5 MB, 100,000 symbols have 0.4. */
 #define KEPT_MEMORY_MAX (3u << 20)
 #define KEPT_FILES_MAX  64u
+
+/* Of one file; all {0} to begin with. */
+struct keep {
+    struct dwarf_keep dwarf;
+    struct symtab_index symbols, dynamic;
+};
 
 struct kept_file;
 
@@ -21,8 +28,8 @@ struct kept {
 };
 
 /* Of the file that is open at fd, as it is now; begun if it is new, with the longest unused one leaving.
- * NULL: memory is out. Valid until the next call but one, or kept_sweep. */
-struct dwarf_keep *kept_of(struct kept *k, int fd);
+ * NULL: memory is out. Valid for the next calls for a few other files, until kept_sweep. */
+struct keep *kept_of(struct kept *k, int fd);
 
 /* Forgets what is kept of it: its bytes could not all be had while that was made. A negative fd is fine. */
 void kept_forget(struct kept *k, int fd);

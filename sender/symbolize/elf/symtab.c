@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/symbolize/elf/symtab.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <string.h>
 
@@ -98,16 +97,6 @@ static void take(const struct source *s, const Elf64_Sym *symbol, uint64_t name_
         answers[behind].start = max_of(answers[behind].start, end);
 }
 
-static bool is_code(const Elf64_Sym *symbol)
-{
-    uint32_t type = ELF64_ST_TYPE(symbol->st_info);
-    return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS && symbol->st_name != 0 &&
-           symbol->st_value != 0 &&
-           (type == STT_FUNC || type == STT_GNU_IFUNC ||
-            /* Global labels of assembly; local ones are marks inside code ("$x" on arm64). */
-            (type == STT_NOTYPE && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL));
-}
-
 /* Carries the edges on to the answers further away, and settles the symbols without a size. */
 static void narrow(struct symtab_answer *answers, uint32_t n)
 {
@@ -165,32 +154,104 @@ static bool is_near(const struct near *near, const Elf64_Sym *symbol)
     return (bits & 1) | (symbol->st_size >> NEAR_SHIFT != 0);
 }
 
-int symtab_search(const struct source *s, const struct elf_section *symbols, const struct elf_section *names,
-                  struct symtab_answer *answers, uint32_t n)
+/* What a search looks at. */
+struct looking {
+    const struct source *s;
+    const struct elf_section *symbols, *names;
+    struct symtab_answer *answers;
+    uint32_t n;
+};
+
+static void look_at(const struct looking *l, const Elf64_Sym *symbol)
+{
+    if (symtab_is_code(symbol) && symbol->st_name < l->names->size)
+        take(l->s, symbol, l->names->offset + symbol->st_name, l->answers, l->n);
+}
+
+/* Symbols of one page are often neighbours in the table, too: read with the first. */
+#define NEIGHBOURS 8u
+
+static bool look_at_page(const struct looking *l, const struct symtab_index *x, uint64_t page)
+{
+    Elf64_Sym near[NEIGHBOURS];
+    const uint32_t *symbol, n_symbols = (uint32_t)(l->symbols->size / sizeof *near);
+    uint32_t n = symtab_index_page(x, page, &symbol), from = 0, behind = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (symbol[i] >= n_symbols)
+            return false;
+        if (symbol[i] >= behind) {
+            from = symbol[i];
+            behind = min_of(from + NEIGHBOURS, n_symbols);
+            if (!source_read(l->s, l->symbols->offset + from * sizeof *near, near,
+                             (behind - from) * sizeof *near))
+                return false;
+        }
+        look_at(l, &near[symbol[i] - from]);
+    }
+    return true;
+}
+
+/* Pages without a symbol that are gone through for the edges around an address. */
+#define REACH 64u
+
+/* Looks at the page of each address, and at those before and behind it until there is an edge: what is on the
+ * other side of another address is found with that. False: that is too far, or they cannot be read. */
+static bool look_by_index(const struct looking *l, const struct symtab_index *x)
+{
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct symtab_answer *a = &l->answers[i];
+        const uint64_t page = a->address >> SYMTAB_PAGE_BITS;
+        if (!look_at_page(l, x, page))
+            return false;
+        for (uint64_t at = page; at > 0; at--) {
+            uint64_t begin = at << SYMTAB_PAGE_BITS;
+            if (a->start >= begin || (i > 0 && a[-1].address >= begin))
+                break;
+            if (page - at == REACH || !look_at_page(l, x, at - 1))
+                return false;
+        }
+        for (uint64_t at = page;; at++) {
+            uint64_t last = at << SYMTAB_PAGE_BITS | ((1u << SYMTAB_PAGE_BITS) - 1);
+            if (a->end <= last || (i + 1 < l->n && a[1].address <= last))
+                break;
+            if (at - page == REACH || !look_at_page(l, x, at + 1))
+                return false;
+        }
+    }
+    return true;
+}
+
+static int look_at_all(const struct looking *l)
 {
     Elf64_Sym chunk[CHUNK];
     struct near near;
     bool is_settled = false;
-    uint64_t n_symbols = min_of(symbols->size / sizeof *chunk, (uint64_t)SYMTAB_SYMBOLS_MAX);
-    int r = 0;
-    for (uint32_t i = 0; i < n; i++)
-        answers[i].plainness = PLAINEST; /* of an earlier table, whose name stays among equals */
-    for (uint64_t at = 0; n > 0 && at < n_symbols; at += CHUNK) {
+    uint64_t n_symbols = min_of(l->symbols->size / sizeof *chunk, (uint64_t)SYMTAB_SYMBOLS_MAX);
+    for (uint64_t at = 0; l->n > 0 && at < n_symbols; at += CHUNK) {
         uint32_t count = (uint32_t)min_of(n_symbols - at, (uint64_t)CHUNK);
-        if (!source_read(s, symbols->offset + at * sizeof *chunk, chunk, count * sizeof *chunk)) {
-            r = -EIO;
-            break;
-        }
+        if (!source_read(l->s, l->symbols->offset + at * sizeof *chunk, chunk, count * sizeof *chunk))
+            return -EIO;
         if (!is_settled)
-            near_settle(&near, answers, n);
+            near_settle(&near, l->answers, l->n);
         is_settled = true;
         for (uint32_t i = 0; i < count; i++) {
-            if (!is_near(&near, &chunk[i]) || !is_code(&chunk[i]) || chunk[i].st_name >= names->size)
+            if (!is_near(&near, &chunk[i]))
                 continue;
-            take(s, &chunk[i], names->offset + chunk[i].st_name, answers, n);
+            look_at(l, &chunk[i]);
             is_settled = false;
         }
     }
+    return 0;
+}
+
+int symtab_search(const struct source *s, const struct elf_section *symbols, const struct elf_section *names,
+                  struct symtab_index *index, struct symtab_answer *answers, uint32_t n)
+{
+    const struct looking l = {s, symbols, names, answers, n};
+    for (uint32_t i = 0; i < n; i++)
+        answers[i].plainness = PLAINEST; /* of an earlier table, whose name stays among equals */
+    bool is_found = index && symtab_index_make(index, s, symbols) && look_by_index(&l, index);
+    int r = is_found ? 0 : look_at_all(&l);
     narrow(answers, n);
     return r;
 }

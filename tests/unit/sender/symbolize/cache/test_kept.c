@@ -106,7 +106,7 @@ static void check_second_look(const char *compiler, const char *flags, double ti
     write_program(&b);
     ck_assert_int_eq(built_run(&b, "%s %s $PWD/program.cc -o program", compiler, flags), 0);
     built_read(&b, "program", &s, &elf);
-    struct dwarf_keep *keep = unit_made(kept_of(&kept, s.fd));
+    struct dwarf_keep *keep = &unit_made(kept_of(&kept, s.fd))->dwarf;
     int64_t first = ask(&s, &elf, NULL, 997, 1, said[0]);
     (void)ask(&s, &elf, keep, 4096, 1, said[1]); /* a few: what it learns on the way is kept */
     ck_assert_uint_gt(keep->indexes.n, 0);
@@ -115,7 +115,7 @@ static void check_second_look(const char *compiler, const char *flags, double ti
     forget_texts();
     uint32_t at_once = 512 / unit_rounds(8); /* each time from the beginning of its unit */
     (void)ask(&s, &elf, NULL, 1, at_once, said[0]);
-    (void)ask(&s, &elf, kept_of(&kept, s.fd), 1, at_once, said[1]);
+    (void)ask(&s, &elf, &kept_of(&kept, s.fd)->dwarf, 1, at_once, said[1]);
     uint32_t known = 0, inlined = 0, spaced = 0;
     for (uint32_t i = 0; i < elf.text.size && i < ADDRESSES_MAX; i++) {
         const char *one = said[0][i] ? said[0][i] : "", *other = said[1][i] ? said[1][i] : "";
@@ -166,9 +166,9 @@ UNIT(what_was_not_used_for_longest_leaves)
     built_text(&b, "one", "1");
     built_text(&b, "two", "2");
     int one = built_open(&b, "one"), two = built_open(&b, "two");
-    struct dwarf_keep *first = unit_made(kept_of(&kept, one));
-    first->n_units = 7; /* to know it again */
-    ck_assert_uint_eq(unit_made(kept_of(&kept, two))->n_units, 0);
+    struct keep *first = unit_made(kept_of(&kept, one));
+    first->dwarf.n_units = 7; /* to know it again */
+    ck_assert_uint_eq(unit_made(kept_of(&kept, two))->dwarf.n_units, 0);
     ck_assert_ptr_eq(kept_of(&kept, one), first);
     ck_assert_uint_eq(kept.n, 2);
     kept_sweep(&kept, kept_memory(&kept));
@@ -177,7 +177,7 @@ UNIT(what_was_not_used_for_longest_leaves)
     ck_assert_uint_eq(kept.n, 1);
     ck_assert_ptr_eq(kept_of(&kept, one), first);
     built_text(&b, "one", "another"); /* it has changed: what was known of it is worth nothing */
-    ck_assert_uint_eq(unit_made(kept_of(&kept, one))->n_units, 0);
+    ck_assert_uint_eq(unit_made(kept_of(&kept, one))->dwarf.n_units, 0);
     char name[16];
     for (uint32_t i = 0; i < KEPT_FILES_MAX; i++) {
         snprintf(name, sizeof name, "f%u", i);

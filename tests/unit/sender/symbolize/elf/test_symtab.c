@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "proto/base/macros.h"
@@ -47,14 +48,36 @@ static const char *name_of(const struct image *i, const struct symtab_answer *a)
     return a->name_at ? (const char *)i + a->name_at : "";
 }
 
+/* Searches; with an index, made now and made before, all is the same. */
+static int search_in(const struct source *s, const struct elf_section *symbols,
+                     const struct elf_section *strings, struct symtab_answer *answers,
+                     const uint64_t *addresses, uint32_t n)
+{
+    struct symtab_index index = {0};
+    struct symtab_answer *again = unit_made(calloc(n, sizeof *again));
+    symtab_begin(answers, addresses, n);
+    int r = symtab_search(s, symbols, strings, NULL, answers, n);
+    for (int turn = 0; turn < 2; turn++) {
+        symtab_begin(again, addresses, n);
+        ck_assert_int_eq(symtab_search(s, symbols, strings, &index, again, n), r);
+        for (uint32_t i = 0; i < n; i++) {
+            ck_assert_uint_eq(again[i].name_at, answers[i].name_at);
+            ck_assert_uint_eq(again[i].start, answers[i].start);
+            ck_assert_uint_eq(again[i].end, answers[i].end);
+        }
+    }
+    symtab_index_release(&index);
+    free(again);
+    return r;
+}
+
 static void search(const struct image *i, struct symtab_answer *answers, const uint64_t *addresses,
                    uint32_t n)
 {
     struct source s = source_memory(bytes_of(i, sizeof *i));
     struct elf_section symbols = {.offset = 0, .size = sizeof i->symbol};
     struct elf_section strings = {.offset = offsetof(struct image, names), .size = sizeof i->names};
-    symtab_begin(answers, addresses, n);
-    ck_assert_int_eq(symtab_search(&s, &symbols, &strings, answers, n), 0);
+    ck_assert_int_eq(search_in(&s, &symbols, &strings, answers, addresses, n), 0);
 }
 
 UNIT(every_address_gets_its_symbol_and_range)
@@ -140,8 +163,7 @@ UNIT(a_table_longer_than_the_file_gives_what_is_there)
     struct source s = source_memory(bytes_of(&i, sizeof i));
     struct elf_section symbols = {.offset = 0, .size = 1u << 30}, strings = {.size = 100};
     struct symtab_answer a;
-    symtab_begin(&a, (uint64_t[]){0x110}, 1);
-    ck_assert_int_lt(symtab_search(&s, &symbols, &strings, &a, 1), 0);
+    ck_assert_int_lt(search_in(&s, &symbols, &strings, &a, (uint64_t[]){0x110}, 1), 0);
 }
 
 /* The test's own executable, its own function. */
@@ -165,12 +187,55 @@ UNIT(this_program_names_its_own_function)
         (uint64_t)((const char *)a_function_to_be_found - __executable_start) + 1; /* PIE: base 0 */
     struct symtab_answer a;
     char name[64];
-    symtab_begin(&a, &address, 1);
-    ck_assert_int_eq(symtab_search(&s, &elf.symbols, &elf.symbol_names, &a, 1), 0);
+    ck_assert_int_eq(search_in(&s, &elf.symbols, &elf.symbol_names, &a, &address, 1), 0);
     ck_assert_uint_gt(source_string(&s, a.name_at, name, sizeof name), 0);
     ck_assert_str_eq(name, "a_function_to_be_found");
     ck_assert_int_eq(a_function_to_be_found(1), 2);
     close(fd);
+}
+
+/* All over this program's own code, and beside it: every address, and few that are far apart. */
+UNIT(an_index_of_a_real_table_changes_no_answer)
+{
+    struct elf elf;
+    struct source s;
+    struct symtab_answer answers[64];
+    uint64_t addresses[64];
+    int fd = open("/proc/self/exe", O_RDONLY);
+    ck_assert_int_eq(source_file(&s, fd), 0);
+    ck_assert_int_eq(elf_read(&elf, &s), 0);
+    uint64_t end = elf.text.address + elf.text.size + 0x3000;
+    for (uint64_t step = 7; step <= 0x10000; step *= 17)
+        for (uint64_t at = elf.text.address - 0x2000; at < end; at += 64 * step) {
+            for (uint32_t i = 0; i < 64; i++)
+                addresses[i] = at + i * step;
+            ck_assert_int_eq(search_in(&s, &elf.symbols, &elf.symbol_names, answers, addresses, 64), 0);
+        }
+    close(fd);
+}
+
+/* What lies: a symbol over all memory, a table that shrinks, one of more entries than there may be. */
+UNIT(an_index_is_not_made_of_what_is_too_much)
+{
+    struct image i = make();
+    struct source s = source_memory(bytes_of(&i, sizeof i));
+    struct elf_section symbols = {.offset = 0, .size = sizeof i.symbol};
+    struct symtab_index index = {0};
+    i.symbol[2].st_size = UINT64_MAX / 2;
+    ck_assert(!symtab_index_make(&index, &s, &symbols) && index.is_tried);
+    ck_assert_uint_eq(symtab_index_memory(&index), 0);
+    ck_assert(!symtab_index_make(&index, &s, &symbols));
+    symtab_index_release(&index);
+    i = make();
+    ck_assert(symtab_index_make(&index, &s, &symbols));
+    ck_assert_uint_gt(symtab_index_memory(&index), 0);
+    struct symtab_answer a;
+    symtab_begin(&a, (uint64_t[]){0x110}, 1);
+    symbols.size = 3 * sizeof *i.symbol;
+    struct elf_section strings = {.offset = offsetof(struct image, names), .size = sizeof i.names};
+    ck_assert_int_eq(symtab_search(&s, &symbols, &strings, &index, &a, 1), 0);
+    ck_assert_str_eq(name_of(&i, &a), "outer");
+    symtab_index_release(&index);
 }
 
 /* A table of many parts, in no order, over more memory than what is looked at closely is told apart in. Of
@@ -215,8 +280,7 @@ UNIT(of_a_large_table_without_order_each_address_has_the_nearest_edges)
             of[i] = 11 + i * 37 + n;
             address[i] = many_start(of[i]) + in_step[i % 3];
         }
-        symtab_begin(answer, address, n);
-        ck_assert_int_eq(symtab_search(&s, &symbols, &strings, answer, n), 0);
+        ck_assert_int_eq(search_in(&s, &symbols, &strings, answer, address, n), 0);
         for (uint32_t i = 0; i < n; i++) {
             bool is_in = address[i] < many_end(of[i]);
             ck_assert_uint_eq(answer[i].name_at, is_in ? sizeof symbol + of[i] + 1 : 0);
@@ -243,8 +307,7 @@ UNIT(a_long_function_that_others_are_in_is_found_behind_them)
                        strings = {.offset = sizeof symbol, .size = 64};
     struct symtab_answer answer;
     uint64_t address = 0x540180;
-    symtab_begin(&answer, &address, 1);
-    ck_assert_int_eq(symtab_search(&s, &symbols, &strings, &answer, 1), 0);
+    ck_assert_int_eq(search_in(&s, &symbols, &strings, &answer, &address, 1), 0);
     ck_assert_uint_eq(answer.name_at, sizeof symbol + OUTER);
     ck_assert_uint_eq(answer.start, 0x540100);
     ck_assert_uint_eq(answer.end, 0x540200);
