@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -289,40 +290,48 @@ int maps_get(struct maps *m, const char *path, struct maps_wish *wish, uint32_t 
 
 struct asking {
     struct errand errand;
-    int fd, result;
-    uint64_t address;
-    struct region region;
+    int fd; /* its own; negative: it opens it */
+    uint32_t pid, n;
+    struct maps_asked asked[MAPS_ASK_MAX];
 };
 
 static void forget_asking(struct errand *e)
 {
     struct asking *a = (struct asking *)e;
-    close(a->fd);
+    cleanup_close(&a->fd);
     free(a);
 }
 
 static void go_asking(struct errand *e)
 {
+    char path[32];
     struct asking *a = (struct asking *)e;
-    a->result = maps_query(a->fd, a->address, &a->region);
+    snprintf(path, sizeof path, "/proc/%u/maps", a->pid);
+    if (a->fd < 0 && (a->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        a->fd = -errno;
+    for (uint32_t i = 0; i < a->n && a->fd >= 0; i++)
+        a->asked[i].found = maps_query(a->fd, a->asked[i].address, &a->asked[i].region);
 }
 
-int maps_ask(int fd, uint64_t address, uint32_t user, struct region *ret)
+int maps_ask(int *fd, uint32_t pid, uint32_t user, struct maps_asked *asked, uint32_t n)
 {
-    struct asking *a = calloc(1, sizeof *a);
+    struct asking *a = malloc(sizeof *a);
     if (!a)
         return -ENOMEM;
-    *a = (struct asking){.errand = {.go = go_asking, .forget = forget_asking}, .address = address};
-    a->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (a->fd < 0) {
+    *a = (struct asking){.errand = {.go = go_asking, .forget = forget_asking}, .fd = -1, .pid = pid, .n = n};
+    memcpy(a->asked, asked, n * sizeof *asked);
+    if (*fd >= 0 && (a->fd = fcntl(*fd, F_DUPFD_CLOEXEC, 3)) < 0) { /* the caller may close his meanwhile */
         free(a);
         return -errno;
     }
     int r = errand_run(&a->errand, user);
     if (r < 0)
         return r;
-    *ret = a->region;
-    r = a->result;
+    r = min_of(a->fd, 0);
+    if (r == 0)
+        memcpy(asked, a->asked, n * sizeof *asked);
+    if (*fd < 0)
+        *fd = take_fd(&a->fd);
     forget_asking(&a->errand);
     return r;
 }

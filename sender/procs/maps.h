@@ -74,8 +74,17 @@ struct maps_wish {
  * holds a process's lock keeps nobody waiting. 0, MAPS_GONE, or -errno. Any thread. */
 int maps_get(struct maps *m, const char *path, struct maps_wish *wish, uint32_t user);
 
-/* The same for maps_query: `fd` stays the caller's. */
-int maps_ask(int fd, uint64_t address, uint32_t user, struct region *ret);
+/* A question of maps_query, and what came of it. */
+struct maps_asked {
+    uint64_t address;
+    int found;
+    struct region region;
+};
+#define MAPS_ASK_MAX 16u
+
+/* Has n of them answered likewise, by one errand; MAPS_ASK_MAX at most. *fd: of the process's maps, -1 to
+ * have them opened; it is the caller's. 0, or -errno: nothing was asked. */
+int maps_ask(int *fd, uint32_t pid, uint32_t user, struct maps_asked *asked, uint32_t n);
 
 /* Moves all into one piece of memory of just the size: for maps that are kept. No line may be added behind
  * it; reading anew is fine. When memory is out it stays as it is. */

@@ -30,6 +30,10 @@
 /* Where the kernel tells of one mapping at a time, so many of a process are remembered, for their files. */
 #define ASKED_MAX 64u
 
+/* Of those, what this walk was told last: most frames are in the mapping of the one before. */
+#define TOLD_MAX 16u
+_Static_assert(UNWIND_REST_WAYS + 1 <= MAPS_ASK_MAX, "all are asked for at once");
+
 /* A process's code, as the kernel said. */
 struct seen {
     uint32_t pid, changes;
@@ -49,13 +53,15 @@ struct resumer {
     const struct unwind_rest *rest;
     struct allowance *share; /* the process's, of its user's */
     struct seen *process;
-    uint32_t folder;            /* procs_folder */
-    int maps;                   /* the process's, to ask for one mapping at a time; -1: not open */
-    bool cannot_ask;            /* this kernel */
-    bool has_mappings;          /* the process's, as of the walk or later */
-    bool knows_mappings;        /* what is not among them is no code */
-    struct sample_file mapping; /* of the address whose rule was asked for last; end 0: none */
-    const uint64_t *ahead;      /* words of runtimes that are to be put where their frames are */
+    uint32_t folder;              /* procs_folder */
+    int maps;                     /* the process's, to ask for one mapping at a time; -1: not open */
+    struct region told[TOLD_MAX]; /* what came of that in this walk: */
+    uint32_t n_told;              /* the last of so many */
+    bool cannot_ask;              /* this kernel */
+    bool has_mappings;            /* the process's, as of the walk or later */
+    bool knows_mappings;          /* what is not among them is no code */
+    struct sample_file mapping;   /* of the address whose rule was asked for last; end 0: none */
+    const uint64_t *ahead;        /* words of runtimes that are to be put where their frames are */
     uint32_t n_ahead;
     bool has_place, is_told; /* the runtime's, in `place`; the first frame is in the record already */
     uint64_t last;           /* the address of the frame that the walk came to last */
@@ -172,40 +178,44 @@ static struct seen *see(struct resumer *r, const struct sample_head *head, bool 
     return p;
 }
 
-/* Whether the mappings that the walk went through still are there, of the one process that is asked. */
-static bool are_still_those(const struct resumer *r)
+static const struct region *remember(struct resumer *r, const struct region *region)
 {
-    for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
-        const struct unwind_mapping *way = &r->rest->way[i];
-        struct region now;
-        if (!(r->rest->ways >> i & 1) || (!way->serial && !way->is_pending))
-            continue; /* generated code comes and goes */
-        if (maps_ask(r->maps, way->start, r->rest->user, &now) != 0 || now.start != way->start ||
-            now.end - now.start != way->length)
-            return false;
-    }
-    return true;
+    struct region *place = &r->told[r->n_told++ % TOLD_MAX];
+    *place = *region;
+    return place;
 }
 
-/* Opens the process's mappings, to ask for one at a time. False: this kernel cannot, or they are not to be
- * had.
- */
+/* Opens the process's mappings, to ask for one at a time, and asks whether those that the walk went through
+ * still are there. False: this kernel cannot, or they are not to be had. */
 static bool open_mappings(struct resumer *r)
 {
-    char path[64];
-    struct region any;
-    snprintf(path, sizeof path, "/proc/%u/maps", r->folder);
+    struct maps_asked asked[UNWIND_REST_WAYS + 1] = {{.address = r->rest->at.ip}};
+    const struct unwind_mapping *way[UNWIND_REST_WAYS + 1];
+    uint32_t n = 1;
     if (r->cannot_ask || !allowance_take(r->share, 0))
         return false;
-    r->maps = errand_open(path, 0, r->rest->user);
-    if (r->maps < 0)
+    for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
+        way[n] = &r->rest->way[i];
+        if (!(r->rest->ways >> i & 1) || (!way[n]->serial && !way[n]->is_pending))
+            continue; /* generated code comes and goes */
+        asked[n].address = way[n]->start;
+        n++;
+    }
+    if (maps_ask(&r->maps, r->folder, r->rest->user, asked, n) < 0)
         return false;
-    r->cannot_ask = maps_ask(r->maps, r->rest->at.ip, r->rest->user, &any) == MAPS_CANNOT;
-    if (!r->cannot_ask)
-        return true;
-    close(r->maps);
-    r->maps = -1;
-    return false;
+    r->cannot_ask = asked[0].found == MAPS_CANNOT;
+    r->knows_mappings = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct region *now = &asked[i].region;
+        bool is_there = asked[i].found == 0;
+        if (is_there)
+            (void)remember(r, now);
+        if (i > 0 && (!is_there || now->start != way[i]->start || now->end - now->start != way[i]->length))
+            r->knows_mappings = false;
+    }
+    if (r->cannot_ask)
+        close(take_fd(&r->maps));
+    return !r->cannot_ask;
 }
 
 /* Finds out how to know of the mappings of the sample's process: by asking for one at a time; else they are
@@ -217,10 +227,8 @@ static void need_mappings(struct resumer *r)
     if (r->has_mappings)
         return;
     r->has_mappings = true;
-    if (open_mappings(r)) {
-        r->knows_mappings = are_still_those(r);
+    if (open_mappings(r))
         return;
-    }
     if (!r->head.changes || p->changes != r->head.changes || !are_those(p, r->rest)) {
         read_mappings(r, p, &r->head);
         if (!are_those(p, r->rest))
@@ -259,16 +267,27 @@ static bool take_mapping(struct resumer *r, const struct region *region)
     return known != NULL;
 }
 
+/* What the kernel says of an address; NULL: there is no code, or no process any more. */
+static const struct region *ask(struct resumer *r, uint64_t address)
+{
+    struct maps_asked asked = {.address = address};
+    for (uint32_t i = 0; i < min_of(r->n_told, TOLD_MAX); i++)
+        if (address >= r->told[i].start && address < r->told[i].end)
+            return &r->told[i];
+    if (maps_ask(&r->maps, r->folder, r->rest->user, &asked, 1) < 0)
+        return NULL;
+    if (asked.found == MAPS_GONE)
+        r->knows_mappings = false;
+    return asked.found == 0 ? remember(r, &asked.region) : NULL;
+}
+
 /* The mapping at an address, asked for. False: there is none, or the process is not the program any more that
  * it was. */
 static bool ask_mapping(struct resumer *r, uint64_t address)
 {
-    struct region now;
     uint64_t begun = clock_thread();
-    int found = r->knows_mappings ? maps_ask(r->maps, address, r->rest->user, &now) : MAPS_NONE;
-    if (found == MAPS_GONE)
-        r->knows_mappings = false;
-    bool is_code = found == 0 && take_mapping(r, &now);
+    const struct region *now = r->knows_mappings ? ask(r, address) : NULL;
+    bool is_code = now && take_mapping(r, now);
     allowance_charge(r->share, ALLOWANCE_OF_NS(clock_thread() - begun));
     return is_code;
 }
@@ -453,6 +472,7 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     r->folder = procs_folder("/proc", head->pid, head->tid);
     r->has_mappings = r->knows_mappings = false;
     r->maps = -1;
+    r->n_told = 0;
     r->head = *head;
     r->head.kind = SAMPLE_STACK;
     memcpy(r->body, body, 8 * (r->head.n_kernel + SAMPLE_USER_WORDS(&r->head)));

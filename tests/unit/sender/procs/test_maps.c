@@ -215,6 +215,31 @@ UNIT(the_kernel_tells_of_all_code_what_the_text_says)
     maps_release(&told);
 }
 
+UNIT(several_regions_are_asked_for_at_once)
+{
+    int data = 0, fd = -1, own = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    struct region want;
+    int is = maps_query(own, (uintptr_t)&check_asked, &want);
+    for (int turn = 0; turn < 2; turn++) { /* opened, and open already */
+        struct maps_asked asked[] = {{.address = (uintptr_t)&check_asked}, {.address = (uintptr_t)&data}};
+        ck_assert_int_eq(maps_ask(&fd, (uint32_t)getpid(), 0, asked, 2), 0);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(asked[0].found, is);
+        ck_assert_int_eq(asked[1].found, is == MAPS_CANNOT ? MAPS_CANNOT : MAPS_NONE);
+        ck_assert(is != 0 || (asked[0].region.start == want.start && asked[0].region.end == want.end));
+    }
+    close(fd);
+    close(own);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    waitpid(child, NULL, 0);
+    struct maps_asked asked = {.address = 4096};
+    fd = -1;
+    ck_assert_int_lt(maps_ask(&fd, (uint32_t)child, 0, &asked, 1), 0);
+    ck_assert_int_lt(fd, 0);
+}
+
 UNIT(of_who_has_ended_the_kernel_tells_no_region)
 {
     char path[64];
