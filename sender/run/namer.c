@@ -16,6 +16,10 @@
 #include "sender/collect/targets.h"
 #include "sender/run/privilege.h"
 
+/* The first window's memory goes back, which needed the most, and each so many windows', a minute: what comes
+ * back with the next window is cleared by the kernel first, page by page. */
+#define TRIM_WINDOWS 12u
+
 /* A request on its way to the loop. */
 struct outgoing {
     struct outgoing *next;
@@ -34,6 +38,7 @@ struct namer {
     struct window window;
     struct request_facts facts;
     uint64_t sent; /* hits in requests of this window */
+    uint32_t n_windows;
 
     /* The loop's. */
     bool is_busy;
@@ -113,7 +118,8 @@ static void work(struct namer *n)
     if (r == 0)
         r = n->options.print ? print(n) : request_build(n->build, &n->naming, &n->window, &n->facts, emit, n);
     naming_next(&n->naming);
-    malloc_trim(0); /* what a window needs for a moment is more than all names that are kept */
+    if (n->n_windows++ % TRIM_WINDOWS == 0)
+        malloc_trim(0); /* what a window needs for a moment is more than all names that are kept */
     struct namer_result result = {.lost = n->window.time.n - n->window.unwanted - n->sent,
                                   .unwanted = n->window.unwanted,
                                   .took_ns = clock_monotonic() - begun};
