@@ -105,10 +105,16 @@ void program_farewell(struct program *p)
         exporter_done(p);
 }
 
+static void drain(struct program *p)
+{
+    sampler_drain(p->sampler);
+    words_go(p->words);
+}
+
 static void on_drain(uv_timer_t *timer)
 {
     struct program *p = timer->data;
-    sampler_drain(p->sampler);
+    drain(p);
     if (++p->drains % SWEEP_DRAINS == 0)
         collector_sweep(&p->collector, clock_monotonic());
 }
@@ -116,7 +122,7 @@ static void on_drain(uv_timer_t *timer)
 static void on_ring(uv_poll_t *poll, int status, int events)
 {
     struct program *p = poll->data;
-    sampler_drain(p->sampler);
+    drain(p);
 }
 
 static void on_window(uv_timer_t *timer);

@@ -57,7 +57,8 @@ struct words {
     struct words_options options;
     pthread_t thread;
     VEC(struct word_table *) tables;
-    uint32_t n; /* words in them */
+    uint32_t n;     /* words in them */
+    bool has_asked; /* for some that are new: the thread is to be woken */
 
     pthread_mutex_t lock;
     pthread_cond_t wake, answered_some;
@@ -118,27 +119,27 @@ static void close_table(struct words *w)
     w->open = NULL;
 }
 
-/* Opens the memory of a word's process. The place, which is forgotten with the process, is looked for behind
- * it: so it is of the same one. */
-static bool open_table(struct words *w, const struct word *word)
+/* Whether a runtime has its place in a process: it is forgotten with that. */
+static bool has_place(struct words *w, const struct word_table *t, uint32_t runtime)
 {
-    struct word_table *t = word->table;
-    uint32_t runtime = word->frame.runtime;
-    char path[256];
+    return w->options.place(w->options.user, t->of.pid, runtime, &w->place) && w->place.start == t->of.start;
+}
+
+/* Turns to a process, and to its runtime's place. False: there is none. */
+static bool open_table(struct words *w, struct word_table *t, uint32_t runtime)
+{
     if (w->open != t) {
         close_table(w);
         w->open = t;
         atomic_fetch_add(&t->held, 1);
-        snprintf(path, sizeof path, "%s/%u/mem", w->options.proc_root, t->of.pid);
-        w->memory = errand_open(path, 0, t->of.user);
+        w->memory = -1;
         w->runtime = 0;
     }
-    if (w->memory >= 0 && w->runtime != runtime &&
-        w->options.place(w->options.user, t->of.pid, runtime, &w->place) && w->place.start == t->of.start)
+    if (w->runtime != runtime && has_place(w, t, runtime))
         w->runtime = runtime;
     if (w->runtime == runtime && !*t->version[runtime] && runtime_of(runtime)->version)
         runtime_of(runtime)->version(&w->place, t->version[runtime]);
-    return w->memory >= 0 && w->runtime == runtime;
+    return w->runtime == runtime;
 }
 
 static bool keep(struct word_table *t, struct bytes *text)
@@ -190,25 +191,37 @@ static const struct runtime_name *name_like(const struct word_table *t, uint64_t
     return number != INTERN_NONE ? word_name(t->like.p[number]) : NULL;
 }
 
+/* Words of one process and runtime whose names are looked for by one errand, which costs as much as one or
+ * two names do; and how many that wait are looked through for them. */
+#define TOGETHER 32u
+#define WAITING  256u
+
+/* One of them. */
+struct sought {
+    struct sample_frame frame;
+    struct runtime_mark mark; /* of the name that it has */
+    bool has, is_done, is_same, is_found;
+    struct runtime_name name;
+};
+
 /* What is looked for in a process's memory, by an errand: that its owner keeps us waiting there costs nobody
  * else his names. */
 struct finding {
     struct errand errand;
-    struct source memory; /* its own descriptor and allowance */
-    struct allowance allowance;
+    struct source memory; /* its own descriptor; -1: it opens `path` */
+    struct allowance all, one;
     struct runtime_process process;
     struct runtime_place place;
-    struct sample_frame frame;
-    struct runtime_mark mark; /* of the name that it has */
-    bool has, is_same, is_found;
     struct arena text;
-    struct runtime_name name;
+    char path[256];
+    uint32_t n;
+    struct sought sought[];
 };
 
 static void forget_finding(struct errand *e)
 {
     struct finding *f = (struct finding *)e;
-    close(f->memory.fd);
+    cleanup_close(&f->memory.fd);
     arena_release(&f->text);
     free(f);
 }
@@ -216,63 +229,89 @@ static void forget_finding(struct errand *e)
 static void look(struct errand *e)
 {
     struct finding *f = (struct finding *)e;
-    const struct runtime *runtime = runtime_of(f->frame.runtime);
-    f->is_same = f->has && !runtime->has_changed(&f->process, &f->mark);
-    f->is_found = !f->is_same && runtime->resolve(&f->process, &f->frame, &f->text, &f->name) &&
-                  !allowance_is_spent(&f->allowance);
+    const struct runtime *runtime = runtime_of(f->place.runtime);
+    if (f->memory.fd < 0)
+        f->memory.fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    for (uint32_t i = 0; i < f->n && f->memory.fd >= 0 && !allowance_is_spent(&f->all); i++) {
+        struct sought *s = &f->sought[i];
+        f->one = (struct allowance){.left = WORDS_COST_MAX, .from = &f->all};
+        s->is_done = true;
+        s->is_same = s->has && !runtime->has_changed(&f->process, &s->mark);
+        s->is_found = !s->is_same && runtime->resolve(&f->process, &s->frame, &f->text, &s->name) &&
+                      !allowance_is_spent(&f->one);
+    }
 }
 
-/* Sends for a word's name. NULL: it cannot be had. */
-static struct finding *find(const struct words *w, const struct word *word, struct allowance *one)
+static int64_t left_of(const struct allowance *a)
 {
-    const struct word_table *t = word->table;
-    const struct runtime_name *has = word_name(word);
-    struct finding *f = calloc(1, sizeof *f);
+    int64_t left = INT64_MAX;
+    for (; a; a = a->from)
+        left = min_of(left, a->left);
+    return left;
+}
+
+static struct finding *finding_new(const struct words *w, struct word *const *word, uint32_t n)
+{
+    const struct word_table *t = word[0]->table;
+    struct finding *f = calloc(1, sizeof *f + n * sizeof *f->sought);
     if (!f)
         return NULL;
-    f->errand = (struct errand){.go = look, .forget = forget_finding};
-    f->allowance.left = one->left;
-    f->memory = (struct source){.fd = fcntl(w->memory, F_DUPFD_CLOEXEC, 3), .size = INT64_MAX};
-    f->memory.allowance = &f->allowance;
-    f->place = w->place;
-    f->frame = word->frame;
+    *f = (struct finding){.errand = {.go = look, .forget = forget_finding}, .place = w->place, .n = n};
+    snprintf(f->path, sizeof f->path, "%s/%u/mem", w->options.proc_root, t->of.pid);
+    f->memory = (struct source){.fd = -1, .size = INT64_MAX, .allowance = &f->one};
     f->process = (struct runtime_process){
         .pid = t->of.pid, .start = t->of.start, .memory = &f->memory, .place = &f->place};
-    f->name.file = BYTES_LIT("");
-    f->has = has && word_runtime(word)->has_changed;
-    if (f->has)
-        f->mark = has->mark;
-    if (f->memory.fd < 0) {
-        free(f);
-        return NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct runtime_name *has = word_name(word[i]);
+        struct sought *s = &f->sought[i];
+        s->frame = word[i]->frame;
+        s->name.file = BYTES_LIT("");
+        s->has = has && word_runtime(word[i])->has_changed;
+        if (s->has)
+            s->mark = has->mark;
     }
+    if (w->memory < 0 || (f->memory.fd = fcntl(w->memory, F_DUPFD_CLOEXEC, 3)) >= 0)
+        return f;
+    free(f);
+    return NULL;
+}
+
+/* Sends for names. NULL: they cannot be had. Memory that was opened for it is of the same process if the
+ * place still is there behind that. */
+static struct finding *find(struct words *w, struct word *const *word, uint32_t n)
+{
+    struct word_table *t = word[0]->table;
+    const struct runtime *runtime = word_runtime(word[0]);
+    struct allowance *share = ledger_share(&w->ledger, t->of.user, t->of.serial, clock_monotonic());
+    if (!runtime->resolve || allowance_is_spent(share) || !open_table(w, t, word[0]->frame.runtime))
+        return NULL;
+    struct finding *f = finding_new(w, word, n);
+    if (!f)
+        return NULL;
+    f->all.left = left_of(share);
     if (errand_run(&f->errand, t->of.user) < 0)
         return NULL;
-    allowance_charge(one, f->allowance.charged);
+    allowance_charge(share, f->all.charged);
+    if (w->memory < 0 && (f->memory.fd < 0 || !has_place(w, t, w->runtime))) {
+        forget_finding(&f->errand);
+        return NULL;
+    }
+    if (w->memory < 0)
+        w->memory = take_fd(&f->memory.fd);
     return f;
 }
 
-/* Finds a word's name; of one that has a name, whether it is still so called. */
-static bool find_name(struct words *w, struct word *word)
+/* Gives a word the name that was found; NULL: it was not looked for. Whether it has one. */
+static bool give_name(struct word *word, const struct sought *s)
 {
     struct word_table *t = word->table;
     const struct runtime *runtime = word_runtime(word);
-    const struct runtime_name *has = word_name(word), *found = NULL;
-    struct allowance one = {.left = WORDS_COST_MAX,
-                            .from = ledger_share(&w->ledger, t->of.user, t->of.serial, clock_monotonic())};
-    if (!runtime->resolve || allowance_is_spent(&one) || !open_table(w, word))
-        return has;
-    struct finding *f = find(w, word, &one);
-    if (has && (!f || f->is_same)) {
-        if (f)
-            forget_finding(&f->errand);
+    const struct runtime_name *found = NULL;
+    if (word_name(word) && (!s || s->is_same))
         return true;
-    }
     uint64_t likeness = runtime->likeness ? runtime->likeness(&word->frame) : 0;
-    if (f && f->is_found)
-        found = keep_name(t, &f->name, runtime);
-    if (f)
-        forget_finding(&f->errand);
+    if (s && s->is_found)
+        found = keep_name(t, &s->name, runtime);
     if (!found)
         found = name_like(t, likeness);
     atomic_store_explicit(&word->name, found, memory_order_release);
@@ -281,35 +320,61 @@ static bool find_name(struct words *w, struct word *word)
     return found;
 }
 
+/* Under the lock: the first word that waits, and others of its process and runtime. How many. */
+static uint32_t take_words(struct words *w, struct word *ret[TOGETHER])
+{
+    uint32_t n = 0;
+    struct word **at = &w->first;
+    for (uint32_t i = 0; *at && n < TOGETHER && i < WAITING; i++) {
+        struct word *word = *at;
+        if (n > 0 && (word->table != ret[0]->table || word->frame.runtime != ret[0]->frame.runtime)) {
+            at = &word->next;
+            continue;
+        }
+        ret[n++] = word;
+        *at = word->next;
+        if (!*at)
+            w->last = at;
+    }
+    return n;
+}
+
+/* Finds names of words; of those that have one, whether they are still so called. How many have one. */
+static uint32_t find_names(struct words *w, struct word *const *word, uint32_t n)
+{
+    uint32_t named = 0;
+    struct finding *f = find(w, word, n);
+    for (uint32_t i = 0; i < n; i++) {
+        bool found = give_name(word[i], f && f->sought[i].is_done ? &f->sought[i] : NULL);
+        atomic_store(&word[i]->state, found ? WORD_NAMED : WORD_FAILED);
+        table_let_go(word[i]->table); /* which words_ask held for us */
+        named += found;
+    }
+    if (f)
+        forget_finding(&f->errand);
+    return named;
+}
+
 static void *run(void *argument)
 {
     struct words *w = argument;
+    struct word *word[TOGETHER];
     if (w->options.begin)
         w->options.begin();
     pthread_mutex_lock(&w->lock);
-    for (;;) {
-        struct word *word = w->first;
-        if (w->stopping)
-            break;
-        if (!word) {
-            pthread_mutex_unlock(&w->lock);
-            close_table(w); /* a descriptor keeps a process's memory */
-            pthread_mutex_lock(&w->lock);
-            if (!w->first && !w->stopping)
-                pthread_cond_wait(&w->wake, &w->lock);
-            continue;
-        }
-        w->first = word->next;
-        if (!w->first)
-            w->last = &w->first;
+    while (!w->stopping) {
+        uint32_t n = take_words(w, word);
         pthread_mutex_unlock(&w->lock);
-        bool found = find_name(w, word);
-        atomic_store(&word->state, found ? WORD_NAMED : WORD_FAILED);
-        table_let_go(word->table); /* which words_ask held for us */
+        uint32_t named = n ? find_names(w, word, n) : 0;
+        if (n == 0)
+            close_table(w); /* a descriptor keeps a process's memory */
         pthread_mutex_lock(&w->lock);
-        w->answered++;
-        w->named += found;
-        pthread_cond_broadcast(&w->answered_some);
+        w->answered += n;
+        w->named += named;
+        if (n)
+            pthread_cond_broadcast(&w->answered_some);
+        else if (!w->first && !w->stopping)
+            pthread_cond_wait(&w->wake, &w->lock);
     }
     pthread_mutex_unlock(&w->lock);
     close_table(w);
@@ -460,10 +525,19 @@ struct word *words_ask(struct words *w, const struct words_process *of, const st
     *w->last = word;
     w->last = &word->next;
     w->asked++;
-    if (state != WORD_NAMED) /* else it has time, and is done with the others in one go */
-        pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
+    w->has_asked |= state != WORD_NAMED; /* else it has time */
     return word;
+}
+
+void words_go(struct words *w)
+{
+    if (!w->has_asked)
+        return;
+    w->has_asked = false;
+    pthread_mutex_lock(&w->lock);
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
 }
 
 void words_settle(struct words *w)

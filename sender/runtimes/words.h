@@ -5,6 +5,7 @@
  * each is found once.
  *
  *     struct word *word = words_ask(w, &of, &frame, now);     the loop's thread; held …
+ *     words_go(w);                                            … when the ring is empty
  *     words_settle(w);                                        the naming thread
  *     … word_name(word) …
  *     word_let_go(word);                                      any thread
@@ -66,6 +67,10 @@ struct words *words_free(struct words *w);
  * window. NULL: memory is out. */
 struct word *words_ask(struct words *w, const struct words_process *of, const struct sample_frame *frame,
                        uint64_t now);
+
+/* Has those looked for that were asked for since: all at once, by one errand (foreign/errand.h) for 32 of a
+ * process, where one for each would cost more than what it brings. */
+void words_go(struct words *w);
 
 /* Forgets a process that has ended, or become another program; and those that are idle. */
 void words_end(struct words *w, uint32_t pid, uint64_t start);
