@@ -10,6 +10,7 @@
 #define BPF_CPYTHON_H
 
 #include "bpf/runtimes.h"
+#include "bpf/unwind.h"
 
 /* Where one call's segment of the list ends. */
 enum cpython_segment {
@@ -56,6 +57,26 @@ _Static_assert(sizeof(struct cpython_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
     ((bpf_u32)(((word)[0] * 0x9e3779b97f4a7c15ull ^ (word)[1] * 0xd6e8feb86659fd93ull ^   \
                 (word)[2] * 0xc2b2ae3d27d4eb4full ^ (name_hash)*0xff51afd7ed558ccdull) >> \
                32))
+
+/* With -X perf (from 3.12 on) the frame of each function is run by a copy of this, in memory of no file
+ * (Python/asm_trampoline.S): sub $8, %rsp; call *%rcx; add $8, %rsp; ret. Its first 8 bytes, and where in it
+ * a thread can be: first, behind the call. Nothing is told of it: the function's frame has a word. */
+#define CPYTHON_TRAMPOLINE       0x8348d1ff08ec8348ull
+#define CPYTHON_TRAMPOLINE_AT(i) (0x0a000406u >> 8 * (i)&255)
+#define CPYTHON_TRAMPOLINE_N     4u
+
+/* At the i-th of these: how far above the stack pointer the return address is. */
+#define CPYTHON_TRAMPOLINE_UP(i) ((i) < 2 ? 8u : 0u)
+
+/* Goes from there to the caller, whose address is `ip`. */
+static inline __attribute__((always_inline)) void cpython_leave_trampoline(struct unwind_registers *at,
+                                                                           bpf_u32 i, bpf_u64 ip)
+{
+    at->ip = ip;
+    at->sp += CPYTHON_TRAMPOLINE_UP(i) + 8;
+    at->is_return = 1;
+    at->has_all = 0;
+}
 
 /* In a string: its hash, which a code object's name has from the beginning (PyASCIIObject.hash). */
 #define CPYTHON_STRING_HASH 24u

@@ -152,8 +152,30 @@ __attribute__((noinline)) int cpython_frame(__u32 slot, __u64 address)
     return did;
 }
 
+/* Leaves the trampoline of a function, if that is where the walk is. */
+__attribute__((noinline)) int cpython_leave(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return STEP_NATIVE;
+    struct unwind_registers *at = &s->walk.at;
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < CPYTHON_TRAMPOLINE_N; i++) {
+        __u64 code = 0, ip;
+        if (RUNTIME_READ(&code, sizeof code, at->ip - CPYTHON_TRAMPOLINE_AT(i)) || code != CPYTHON_TRAMPOLINE)
+            continue;
+        if (RUNTIME_READ(&ip, sizeof ip, at->sp + CPYTHON_TRAMPOLINE_UP(i)))
+            break;
+        cpython_leave_trampoline(at, i, ip);
+        return STEP_TAKEN;
+    }
+    return STEP_NATIVE;
+}
+
 static __always_inline int cpython_step(struct scratch *s, __u64 address)
 {
+    if (!s->walk.runtime.inside && s->walk.here.runtime == RUNTIME_GENERATED)
+        return cpython_leave(s->walk.slot);
     return cpython_frame(s->walk.slot, address);
 }
 

@@ -25,11 +25,12 @@
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
 #undef RUNTIME_TAG
 
-/* Of a mapping: code of no file. It is that of the process's one runtime that generates code. */
+/* Of a mapping: code of no file. It is that of the process's one runtime that generates code; of several, the
+ * last one's here. */
 #define RUNTIME_GENERATED RUNTIME_TAGS
-#define RUNTIMES_GENERATING                                                                 \
-    (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_RUBY | 1u << RUNTIME_LUAJIT | \
-     1u << RUNTIME_BEAM)
+#define RUNTIMES_GENERATING                                                                  \
+    (1u << RUNTIME_CPYTHON | 1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_RUBY | \
+     1u << RUNTIME_LUAJIT | 1u << RUNTIME_BEAM)
 /* Whose frames are those of the machine, or among them. */
 #define RUNTIMES_ON_STACK (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_GO)
 

@@ -380,12 +380,12 @@ static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
     return true;
 }
 
-/* Which runtime generates code in this process. */
+/* Which runtime generates code in this process: of several the last one, as in the kernel. */
 static void find_generator(struct resumer *r)
 {
     char path[64];
     r->generator = RUNTIME_NATIVE;
-    for (uint32_t i = 0; i < RUNTIME_TAGS && r->generator == RUNTIME_NATIVE; i++)
+    for (uint32_t i = RUNTIME_TAGS; i-- > 0 && r->generator == RUNTIME_NATIVE;)
         if (runtime_of(i)->step && sampler_runtime_of(r->sampler, r->head.pid, i, &r->generated) &&
             r->generated.start == r->head.start)
             r->generator = i;

@@ -111,6 +111,21 @@ def test_an_interpreter_that_runs_is_seen_exactly(version, threads):
     assert len(receiver.places["spin", "cpython"]) >= 2  # lines, not functions
 
 
+@pytest.mark.parametrize("version", [12, *(pytest.param(later, marks=pytest.mark.soak) for later in (13, 14))])
+def test_what_is_run_by_trampolines_is_seen_exactly(version):
+    """As perf wants it: the frame of each function is run by code of its own, which is in no file."""
+    program = Process([interpreter(version), "-X", "perf", PROGRAM, "60"])
+    map_of_perf = pathlib.Path(f"/tmp/perf-{program.pid}.map")
+    try:
+        stacks = seen(program, 800, first=FIRST).of(program.pid)
+        assert map_of_perf.exists()  # or there were no trampolines
+    finally:
+        map_of_perf.unlink(missing_ok=True)
+    hits, exact, complete, named, odd = judge(stacks, version)
+    text = say(f"3.{version} -X perf", hits, exact, complete, named, odd)
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
+
+
 @pytest.mark.parametrize("version", versions())
 def test_an_interpreter_that_begins_is_seen_exactly(version):
     python = interpreter(version)

@@ -64,10 +64,29 @@ static bool resolve(const struct runtime_process *process, const struct sample_f
     return cpython_code_name(process->memory, place, frame, text, ret);
 }
 
+/* Through the trampolines of -X perf, which are in no file. */
+static bool step(const struct runtime_process *process, const struct runtime_stack *stack,
+                 struct unwind_registers *at, struct sample_frame *word)
+{
+    uint64_t code, ip;
+    *word = (struct sample_frame){.kind = SAMPLE_FRAME_KERNEL};
+    for (uint32_t i = 0; i < CPYTHON_TRAMPOLINE_N && !process->offset; i++) {
+        if (!source_read(process->memory, at->ip - CPYTHON_TRAMPOLINE_AT(i), &code, sizeof code) ||
+            code != CPYTHON_TRAMPOLINE)
+            continue;
+        if (stack->load(stack->of, at->sp + CPYTHON_TRAMPOLINE_UP(i), &ip) < 0)
+            break;
+        cpython_leave_trampoline(at, i, ip);
+        return true;
+    }
+    return false;
+}
+
 const struct runtime runtime_cpython = {.name = "cpython",
                                         .frame_type = "cpython",
                                         .recognise = recognise,
                                         .prepare = prepare,
                                         .version = version,
                                         .stands_for = stands_for,
-                                        .resolve = resolve};
+                                        .resolve = resolve,
+                                        .step = step};

@@ -8,6 +8,7 @@
 #include "sender/runtimes/cpython/code.h"
 #include "sender/runtimes/cpython/layout.h"
 #include "sender/runtimes/cpython/lines.h"
+#include "sender/runtimes/runtime.h"
 #include "tests/unit/sender/runtimes/made_memory.h"
 
 #define RUNTIME_READ(to, n, address) step_read(to, n, address)
@@ -257,4 +258,40 @@ UNIT(a_thread_s_key_may_be_any)
     put(0x1800, UINT64_MAX << 32 | 1);
     c = (struct cpython_walk){0};
     ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE);
+}
+
+static int load(void *of, uint64_t address, uint64_t *value)
+{
+    (void)of;
+    return step_read(value, sizeof *value, address);
+}
+
+UNIT(trampolines_are_gone_through_wherever_a_thread_is_in_them)
+{
+    static const uint8_t trampoline[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3};
+    static const struct {
+        uint8_t at, up;
+    } places[] = {{0, 0}, {4, 8}, {6, 8}, {10, 0}};
+    struct sample_frame word;
+    struct source s = all();
+    struct runtime_process process = {.memory = &s};
+    struct runtime_stack stack = {load, NULL};
+    memset(memory, 0, sizeof memory);
+    memcpy(memory + 0x2010, trampoline, sizeof trampoline);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        struct unwind_registers at = {.ip = 0x2010 + places[i].at, .sp = 0x3000, .bp = 5, .has_all = 1};
+        put(0x3000, 0x5000);
+        put(0x3000 + places[i].up, 0x4000);
+        ck_assert(runtime_cpython.step(&process, &stack, &at, &word));
+        ck_assert_int_eq(word.kind, SAMPLE_FRAME_KERNEL); /* nothing is told of it */
+        ck_assert(at.ip == 0x4000 && at.sp == 0x3008u + places[i].up && at.bp == 5);
+        ck_assert(at.is_return && !at.has_all);
+    }
+    struct unwind_registers at = {.ip = 0x2012, .sp = 0x3000}; /* in no instruction of one */
+    ck_assert(!runtime_cpython.step(&process, &stack, &at, &word));
+    at = (struct unwind_registers){.ip = 0x2016, .sp = sizeof memory, .is_return = 1};
+    ck_assert(!runtime_cpython.step(&process, &stack, &at, &word)); /* without a stack */
+    at.sp = 0x3000;
+    process.offset = 0x2016; /* in a file */
+    ck_assert(!runtime_cpython.step(&process, &stack, &at, &word));
 }
