@@ -42,6 +42,10 @@ _Static_assert(sizeof(struct beam_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 #define BEAM_SCHEDULER_REGISTERS 0u
 #define BEAM_SCHEDULER_PROCESS   0xa8u
 
+/* Who ends has no stack any more, and may have freed its memory: what calls C for that is normal_exit, and
+ * continue_exit, which is made behind it (beamasm_init()). Both are in so many bytes, on OTP 25. */
+#define BEAM_EXIT_SIZE 192u
+
 /* What process_main's registers are a multiple of. */
 #define BEAM_ALIGNED 64u
 

@@ -334,8 +334,19 @@ BEAM_INLINE int beam_is_back(BEAM_HANDLE handle, bpf_u64 value)
     return value + (bpf_u64)(bpf_s64)(bpf_s32)(w->one >> 32) - p->shared < p->shared_size;
 }
 
-/* From generated code to the Erlang stack. 0: w->next is there, or 0 for the scheduler's own code, which has
- * none; -1: it cannot be said. */
+BEAM_INLINE int beam_is_exit(const struct beam_place *p, bpf_u64 address)
+{
+    return address - p->exit < BEAM_EXIT_SIZE;
+}
+
+/* Whether code has no Erlang stack: the scheduler's own, and what ends a process. */
+BEAM_INLINE int beam_is_bare(const struct beam_place *p, bpf_u64 address)
+{
+    return address - p->main < p->main_size || beam_is_exit(p, address);
+}
+
+/* From generated code to the Erlang stack. 0: w->next is there, or 0 where there is none; -1: it cannot be
+ * said. */
 BEAM_INLINE int beam_enter(BEAM_HANDLE handle, bpf_u64 address)
 {
     BEAM_OPEN(handle);
@@ -346,7 +357,7 @@ BEAM_INLINE int beam_enter(BEAM_HANDLE handle, bpf_u64 address)
     if (!w->base || (w->base & (BEAM_ALIGNED - 1)))
         return -1;
     if (r->sp == w->base) {
-        if (address - p->main >= p->main_size)
+        if (!beam_is_bare(p, address))
             return beam_called(handle, r->ip) == BEAM_NOT_SAVED ? -1 : 0;
         w->next = 0;
     } else if (address - p->shared < p->shared_size && !BEAM_LOAD(w->next, &top) && beam_is_back(handle, top))
@@ -364,7 +375,7 @@ BEAM_INLINE int beam_ahead(BEAM_HANDLE handle)
     w->next = 0;
     if (!w->base || BEAM_LOAD(w->base - 8, &w->back))
         return -1;
-    if (w->back - p->main < p->main_size)
+    if (beam_is_bare(p, w->back))
         return 0;
     int saved = beam_called(handle, w->back);
     if (saved == BEAM_NOT_SAVED) {
@@ -407,7 +418,7 @@ BEAM_PART beam_walk_on(BEAM_HANDLE handle, bpf_u64 address, bpf_u32 is_ahead)
         w->is_inside = 1;
         w->last = w->again = 0;
         /* Of code that is no module's, what calls C is not told. */
-        if (!is_ahead && (r->has_all || address - p->shared >= p->shared_size))
+        if (!is_ahead && (r->has_all || (address - p->shared >= p->shared_size && !beam_is_exit(p, address))))
             beam_word(handle, address);
         return STEP_TAKEN;
     }

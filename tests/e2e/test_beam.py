@@ -163,6 +163,29 @@ def test_a_module_that_is_loaded_again_has_its_new_names(erl, folder):
             assert sender.stop() == 0, sender.log()
 
 
+def test_a_process_that_ends_has_no_callers(tmp_path):
+    """What its stack was in is freed as it ends, and somebody else's by then."""
+    (tmp_path / "ending.erl").write_text("""
+-module(ending).
+-export([main/0]).
+main() -> deep(20).
+deep(0) -> loop(), 0;
+deep(N) -> 1 + deep(N - 1).
+loop() ->
+    [spawn_monitor(fun() -> _ = length(lists:seq(1, 20)) end) || _ <- lists:seq(1, 200)],
+    [receive {'DOWN', _, process, _, normal} -> ok end || _ <- lists:seq(1, 200)],
+    loop().
+""")
+    subprocess.run([shutil.which("erlc") or pytest.skip("no Erlang here"), "-o", tmp_path, tmp_path / "ending.erl"], check=True)
+    program = begin(OWN, tmp_path, "-s", "ending", "main")
+    stacks = seen(program, 2500, first=FIRST, begun=1.0).of(program.pid)
+    ending = {s: n for s, n in stacks.items() if not s.first and {"erts_do_exit_process", "erts_continue_exit_process"} & set(s.names)}
+    hits, bad = sum(ending.values()), {s: n for s, n in ending.items() if "beam" in s.kinds or s.incomplete is not None}
+    print(f"\n{hits} of {sum(stacks.values())} as processes end, {sum(bad.values())} with what was not theirs")
+    assert hits >= 100, (hits, stacks)
+    assert sum(bad.values()) <= 0.01 * hits, (hits, bad)
+
+
 def test_one_that_lies_harms_nobody(tmp_path, folder):
     lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "beam_liar.c", lambda: start(OWN, folder, "600"), FIRST,
                                  lambda *both: min(sum(stacks.values()) for stacks in both) >= 60, begun=1.0)

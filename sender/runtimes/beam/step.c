@@ -34,7 +34,7 @@ bool beam_step(const struct runtime_process *process, const struct runtime_stack
     uint64_t address = at->ip - (at->is_return != 0), rbp = 0;
     if (!process->ahead || at->has_all || address - place->text < place->text_size)
         return false;
-    if (address - place->main >= place->main_size) {
+    if (!beam_is_bare(place, address)) {
         int saved = beam_saved(&t, at->ip);
         if (saved == BEAM_NOT_SAVED || (saved == BEAM_IN_RBP && at->bp_lost))
             return false;

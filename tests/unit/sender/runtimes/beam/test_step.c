@@ -459,6 +459,26 @@ UNIT(the_scheduler_s_own_code_is_gone_past_likewise)
     check_left();
 }
 
+UNIT(what_ends_a_process_has_no_erlang_stack)
+{
+    struct sample_frame word;
+    begin();
+    put_stack();
+    put_scheduler();
+    place.exit = CODE + 0x300;
+    goes_back_by_process(CODE + 0x311);
+    has_called_c(CODE + 0x311);
+    ck_assert_int_eq(walk_on(false), STEP_TAKEN);
+    ck_assert_uint_eq(n_told, 0);
+    check_left();
+    ends_in_c(CODE + 0x311);
+    walk_on(true);
+    ck_assert_uint_eq(n_told, 0);
+    has_called_c(CODE + 0x311);
+    ck_assert(step(&thread.at, &last, &word));
+    check_left();
+}
+
 UNIT(nothing_is_told_ahead_of_what_no_scheduler_runs)
 {
     begin();
