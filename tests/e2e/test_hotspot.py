@@ -29,8 +29,9 @@ BETWEEN = {("callSort", "compare"): "java.util.TimSort.sort", ("callReflection",
 
 
 def javas():
-    """The machine's own; with --soak all, and all ways."""
+    """The machine's own, compiling and not; with --soak all, and all ways."""
     yield pytest.param(OWN, "", id="own")
+    yield pytest.param(OWN, "-Xint", id="own-Xint")
     found = sorted({*pathlib.Path("/usr/lib/jvm").glob("*/bin/java"), *map(pathlib.Path, os.environ.get("PG_JAVAS", "").split())})
     for java in dict.fromkeys(p.resolve() for p in found):
         for options in ("", "-Xint", "-XX:TieredStopAtLevel=1", "-XX:-TieredCompilation", "-XX:-SegmentedCodeCache -XX:+UseSerialGC",
