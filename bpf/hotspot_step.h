@@ -401,13 +401,23 @@ UNWIND_INLINE int hotspot_keeps_handler(const struct hotspot_walk *c) /* mov %ra
     return HOTSPOT_BYTE(c, 0) == 0x48 && HOTSPOT_BYTE(c, 1) == 0x8b && HOTSPOT_BYTE(c, 2) == 0xd8;
 }
 
+/* Of a virtual thread all but the topmost frames are put aside, in the heap, and the last of those that are
+ * there returns to a stub which brings the next ones back (mov …(%r15), %rsp). Its frame is that of
+ * enterSpecial, below which they lie: some eight words (ContinuationEntry), none of which is an address of
+ * code, then rbp and the return address to Continuation.run. rbp does not lead there: those that are put
+ * aside have left anything in it. */
+#define HOTSPOT_CARRIED (-2)
+#define HOTSPOT_BARRIER 0xa78b49u
+
 /* The stubs that go on with an exception ask C++ where to, and have no frame but what aligns the stack for
- * that: the distance to the return address. -1: it is another stub. */
+ * that: the distance to the return address. HOTSPOT_CARRIED; -1: it is another stub. */
 HOTSPOT_PART hotspot_to_thrower(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     if (HOTSPOT_READ(w, c->code, sizeof c->code, r->ip - 1))
         return -1;
+    if ((c->code[0] >> 8 & 0xffffff) == HOTSPOT_BARRIER)
+        return HOTSPOT_CARRIED;
     if (hotspot_keeps_handler(c))
         return 0;
     /* add $8, %rsp; jmp over the same call for a stack that is aligned */
@@ -417,11 +427,15 @@ HOTSPOT_PART hotspot_to_thrower(HOTSPOT_HANDLE h)
     return hotspot_keeps_handler(c) ? 8 : -1;
 }
 
-/* A stub without a size that has called C++ or Java. */
+/* A stub without a size that has called C++ or Java, or that a virtual thread returns to. */
 HOTSPOT_PART hotspot_stub(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     int distance = hotspot_to_thrower(h);
+    if (distance == HOTSPOT_CARRIED) {
+        c->word = hotspot_word(c->blob, c->kind, HOTSPOT_STUB);
+        return hotspot_scan(h, r->sp, HOTSPOT_WITH_BP);
+    }
     return distance < 0 ? hotspot_leave_pointer(h, HOTSPOT_TO_ANY)
                         : hotspot_leave(h, r->sp + (bpf_u32)distance, 0);
 }

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, are_named, beside_a_liar, busy, judged, names_of, nearly_all, profsend, say, seen_from_its_begin, started
+from profiles import Receiver, are_named, beside_a_liar, busy, judged, names_of, nearly_all, profsend, say, seen, seen_from_its_begin, started
 from programs import ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/Chains.java"
@@ -16,6 +16,7 @@ OWN = shutil.which("java")
 LATE = 0.998  # of the samples of a program that runs already are exact, complete and named
 FIRST = 2.0  # seconds within which its place must be known, on a machine that eight others use
 AFTER = 0.99  # of one that begins
+YIELDED = 0.93  # of virtual threads that do nothing but yield; the rest is C++ that brings frames back, and has no way to the carrier
 JAVA_THREADS = re.compile(r"java|Thread-\d+|ForkJoinPool-\d*-?.*")
 
 # What can be called by `work`, as a regular expression over "a>b>c"; below that every beginning of it can be, too.
@@ -28,12 +29,16 @@ BETWEEN = {("callSort", "compare"): "java.util.TimSort.sort", ("callReflection",
            ("callStream", "lambda$callStream"): "java.util.stream.LongPipeline.sum"}
 
 
+def javas_here():
+    found = sorted({*pathlib.Path("/usr/lib/jvm").glob("*/bin/java"), *map(pathlib.Path, os.environ.get("PG_JAVAS", "").split())})
+    return list(dict.fromkeys(p.resolve() for p in found))
+
+
 def javas():
     """The machine's own, compiling and not; with --soak all, and all ways."""
     yield pytest.param(OWN, "", id="own")
     yield pytest.param(OWN, "-Xint", id="own-Xint")
-    found = sorted({*pathlib.Path("/usr/lib/jvm").glob("*/bin/java"), *map(pathlib.Path, os.environ.get("PG_JAVAS", "").split())})
-    for java in dict.fromkeys(p.resolve() for p in found):
+    for java in javas_here():
         for options in ("", "-Xint", "-XX:TieredStopAtLevel=1", "-XX:-TieredCompilation", "-XX:-SegmentedCodeCache -XX:+UseSerialGC",
                         "-XX:+PreserveFramePointer -XX:+UseParallelGC"):
             yield pytest.param(str(java), options, id=f"{java.parent.parent.name}{options}", marks=pytest.mark.soak)
@@ -144,6 +149,52 @@ def test_a_program_that_begins_is_seen_exactly(java, options, classes):
     text = say(f"{java}, of {sum(stacks.values())}", hits, exact, complete, named, odd)
     # Five standard deviations, for the busier the machine the fewer the samples.
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
+
+
+# Threads that are put aside deep in calls: of so many frames the topmost alone are brought back as they go on, the others one by one.
+YIELDING = """
+public class Yielding {
+    static volatile long sink;
+    static long spin(int n) { long sum = 0; for (int i = 0; i < n; i++) sum += i * 31L ^ sum >>> 3; return sum; }
+    static long down(int n) { return n == 0 ? pause() : down(n - 1) + spin(50); }
+    static long pause() { long sum = spin(1000); Thread.yield(); return sum + spin(1000); }
+    public static void main(String[] args) throws Exception {
+        for (int i = 0; i < 20; i++)
+            Thread.startVirtualThread(() -> { while (true) sink += down(200); });
+        Thread.sleep(600_000);
+    }
+}
+"""
+
+
+def java_with_virtual_threads():
+    for java in javas_here():
+        said = re.search(r'JAVA_VERSION="(\d+)', (java.parent.parent / "release").read_text())
+        if said and int(said[1]) >= 21:
+            return java
+    pytest.skip("no JDK from 21 on here (/usr/lib/jvm, or PG_JAVAS)")
+
+
+def test_virtual_threads_that_yield_are_seen_to_their_carriers(tmp_path):
+    """Where frames are put aside, and so not on the stack, the code that brings them back is told in their place."""
+    (tmp_path / "Yielding.java").write_text(YIELDING)
+    program = Process([java_with_virtual_threads(), "-Xmx64m", tmp_path / "Yielding.java"])
+
+    def verdict(stack):
+        names = names_of(stack, "jvm")
+        own = [i for i, name in enumerate(names) if name.startswith("Yielding.")]
+        if not own:
+            return None
+        chain = [name.removeprefix("Yielding.") for name in names[own[0]:]]
+        below = names[:own[0]]
+        is_exact = (re.fullmatch(r"(lambda\$main\$0>)?(down>)*(pause>)?(spin>)?", ">".join(chain[:len(own)]) + ">") and
+                    "java.util.concurrent.ForkJoinWorkerThread.run" in below and
+                    (below[-1].startswith("StubRoutines (continuation") or chain[0].startswith("lambda$main")) and
+                    "jdk.internal.vm.Continuation.run" in below)
+        return is_exact, stack.incomplete is None, are_named(names)
+    hits, exact, complete, named, odd = judged(seen(program, 1500, first=FIRST, begun=3.0).of(program.pid), verdict)
+    text = say("virtual threads", hits, exact, complete, named, odd)
+    assert min(exact, complete, named) >= nearly_all(YIELDED, hits), (text, odd[:3])
 
 
 def test_one_that_lies_harms_nobody(tmp_path, classes):

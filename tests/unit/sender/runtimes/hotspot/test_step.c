@@ -300,6 +300,23 @@ UNIT(a_stub_that_has_called_is_no_frame)
     ck_assert_int_ne(word.kind, SAMPLE_FRAME_WORD);
 }
 
+UNIT(what_brings_frames_back_is_told_in_their_place)
+{
+    static const uint8_t barrier[] = {0x49, 0x8b, 0xa7, 0x18, 6, 0, 0}; /* mov 0x618(%r15), %rsp */
+    struct sample_frame word;
+    struct unwind_registers at = {.ip = CODE(STUB) + 9, .sp = STACK, .bp = 7, .is_return = 1};
+    begin();
+    memcpy(memory + CODE(STUB) + 9, barrier, sizeof barrier);
+    put_n(STACK + 9 * 8, 0xd000, 8);
+    put_n(STACK + 10 * 8, CODE(METHOD) + 0x50, 8);
+    ck_assert(step(&at, &word));
+    ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x50);
+    ck_assert_uint_eq(at.sp, STACK + 11 * 8);
+    ck_assert_uint_eq(at.bp, 0xd000);
+    ck_assert_int_eq(word.kind, SAMPLE_FRAME_WORD);
+    ck_assert(is_named(&word) && bytes_is(name.name, "StubRoutines (1)"));
+}
+
 UNIT(what_is_in_no_blob_is_none_of_javas)
 {
     struct sample_frame word;
