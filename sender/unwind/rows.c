@@ -36,7 +36,8 @@
 
 struct rows_file {
     struct functions functions;
-    uint64_t abort; /* file offset of the C library's; 0: it is not in the file */
+    uint64_t abort;    /* file offset of the C library's; 0: it is not in the file */
+    uint64_t greenlet; /* … of what a greenlet's stack begins with; likewise */
     uint32_t n_pages;
     struct function around[AROUND_MAX];
 };
@@ -183,21 +184,22 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
         end = next ? min_of(end, next->offset) : end;
         end -= end == f->abort && end > one->offset;
         c->end = end;
-        run_function(c, functions, one, &opened);
+        if (f->greenlet && one->offset == f->greenlet)
+            add(c, one->offset, root);
+        else
+            run_function(c, functions, one, &opened);
     }
     if (end)
         add_unsaid(c, &functions->image, end, segment_end);
 }
 
-/* libcoro's stacks return to abort(3) at their root, which follows on what ends with a call of it: the byte
- * before it is padding as well. */
-static uint64_t find_abort(const struct image *image)
+/* The file offset of a function by its name; 0: it is not in the file. */
+static uint64_t find_function(const struct image *image, const char *name)
 {
     struct dynamic d;
     Elf64_Sym symbol;
     uint64_t ret, room;
-    return image->has_c_library && dynamic_open(&d, image->source) &&
-                   dynamic_find(&d, "abort", STT_FUNC, &symbol, NULL) &&
+    return dynamic_open(&d, image->source) && dynamic_find(&d, name, STT_FUNC, &symbol, NULL) &&
                    image_offset(image, symbol.st_value, &ret, &room)
                ? ret
                : 0;
@@ -214,7 +216,12 @@ int rows_open(struct rows_file **ret, const struct source *s)
         return r == IMAGE_NONE ? ROWS_NONE : r;
     }
     const struct image *image = &f->functions.image;
-    f->abort = find_abort(image);
+    /* libcoro's stacks return to abort(3) at their root, which follows on what ends with a call of it: the
+       byte before it is padding as well. */
+    f->abort = image->has_c_library ? find_function(image, "abort") : 0;
+    /* Greenlets (gevent) take turns on one stack: each has a part of it, which is copied to the heap while
+       others run. Below what begins one there is what the last one of those has left. */
+    f->greenlet = find_function(image, "_ZN8greenlet12UserGreenlet13g_initialstubEPv");
     if (functions_any(&f->functions)) {
         const struct image_segment *last = &image->segment[image->n_segments - 1];
         f->n_pages = (uint32_t)min_of((last->offset + last->size + UNWIND_PAGE_SIZE - 1) >> UNWIND_PAGE_BITS,

@@ -104,6 +104,7 @@ def rows():
             arguments=("plugin-1.so", "plugin-2.so"))
     yield c("gcc -O2 generated code", "-O2", source="jit.c", chain=CHAIN + (None, "main"), named=False)
     yield c("gcc -O2 coroutine", "-O2", source="coroutine.c", chain=CHAIN + ("body",))
+    yield c("g++ -O2 greenlet", "-O2 -rdynamic", source="greenlet.cc", chain=CHAIN + ("greenlet::UserGreenlet::g_initialstub(void*)",), compiler="g++")
     yield c("g++ -O2 exceptions, templates", "-O2", source="throw.cc", chain=CHAIN, compiler="g++")
     yield c("clang++ -O2 exceptions, templates", "-O2", source="throw.cc", chain=CHAIN, compiler="clang++")
     for compiler in ("g++", "clang++"):
