@@ -213,15 +213,16 @@ static void describe_word(const struct naming *n, const struct window *w, uint32
                           const struct frame *frame, struct description *d)
 {
     const struct window_word *word = &w->word.p[frame->file];
-    const struct runtime_name *name = word->word ? word_name(word->word) : NULL;
+    const struct call *call = word->word ? word_call(word->word) : NULL;
     d->type = word->runtime->frame_type;
-    if (!name)
+    if (!call)
         return;
+    struct runtime_name name = call_name(call);
     d->address = 0; /* an object's, which says nothing to anybody else */
-    d->name = name->name;
-    d->file = name->file;
-    d->line = name->line;
-    d->calls = name;
+    d->name = name.name;
+    d->file = name.file;
+    d->line = name.line;
+    d->calls = call;
 }
 
 void naming_describe(const struct naming *n, const struct window *w, uint32_t process,

@@ -36,14 +36,14 @@ struct naming {
 
 /* What a frame is called. Slices are valid until naming_next, and as long as the window. */
 struct description {
-    const char *type;                 /* profile.frame.type: a value of the semantic conventions */
-    struct bytes name;                /* .n 0: not known */
-    struct bytes file;                /* source file, "" if not known */
-    uint32_t line;                    /* 0 if not known */
-    struct binary_name inlined;       /* .n_lines above 1: name, file and line are the innermost of several */
-    const struct runtime_name *calls; /* likewise of a runtime's frame; NULL: of others */
-    uint64_t address;                 /* relative to the mapping; 0 of a kernel frame without a name */
-    const struct binary *binary;      /* the mapping: a file … */
+    const char *type;            /* profile.frame.type: a value of the semantic conventions */
+    struct bytes name;           /* .n 0: not known */
+    struct bytes file;           /* source file, "" if not known */
+    uint32_t line;               /* 0 if not known */
+    struct binary_name inlined;  /* .n_lines above 1: name, file and line are the innermost of several */
+    const struct call *calls;    /* likewise of a runtime's frame; NULL: of others */
+    uint64_t address;            /* relative to the mapping; 0 of a kernel frame without a name */
+    const struct binary *binary; /* the mapping: a file … */
     const struct elf_segment *segment;
     struct bytes module; /* … or the kernel ("vmlinux"), a module of it, or a file that could not be read a
                             second time; .p NULL: none of these */

@@ -95,8 +95,10 @@ static void write_frame(const struct part *part, uint32_t process, const struct 
         struct binary_line line = binaries_line(part->naming->binaries, &d.inlined, i);
         write_call(part, line.name, where_of(&d), line.file, line.line, i + 1 < d.inlined.n_lines);
     }
-    for (const struct runtime_name *call = d.calls; call; call = call->caller)
-        write_call(part, call->name, where_of(&d), call->file, call->line, call->caller);
+    for (const struct call *call = d.calls; call; call = call_caller(call)) {
+        struct runtime_name name = call_name(call);
+        write_call(part, name.name, where_of(&d), name.file, name.line, call_caller(call));
+    }
     if (d.calls)
         return;
     if (d.inlined.n_lines == 0 && d.name.n) {

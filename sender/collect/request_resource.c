@@ -55,7 +55,7 @@ static bool says(const struct identity *identity, const char *key)
 static void runtime_attrs(struct attr *attrs, uint32_t *n, const struct window_process *of)
 {
     struct process *p = of->process;
-    if (!p->runtime_name && of->word && word_name(of->word)) {
+    if (!p->runtime_name && of->word && word_call(of->word)) {
         p->runtime_name = word_runtime(of->word)->name;
         snprintf(p->runtime_version, sizeof p->runtime_version, "%s", word_version(of->word));
     }

@@ -80,9 +80,11 @@ static uint32_t location(struct writer *w, uint32_t process, const struct frame 
         for (; l.n_lines < d.inlined.n_lines; l.n_lines++)
             line[l.n_lines] = inlined_line(w, &d.inlined, l.n_lines);
     } else if (d.calls) {
-        for (const struct runtime_name *call = d.calls; call && l.n_lines < PLACES_LINES_MAX;
-             call = call->caller)
-            line[l.n_lines++] = call_line(w, call->name, call->file, call->line);
+        for (const struct call *call = d.calls; call && l.n_lines < PLACES_LINES_MAX;
+             call = call_caller(call)) {
+            struct runtime_name name = call_name(call);
+            line[l.n_lines++] = call_line(w, name.name, name.file, name.line);
+        }
     } else if (d.name.n) {
         line[l.n_lines++] = call_line(w, d.name, d.file, d.line);
     }

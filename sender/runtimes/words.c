@@ -2,8 +2,8 @@
 /*
  * A table a process, which is counted by who holds one of its words: it goes when the last one does, and when
  * words_ask is not to give out more of it. The loop's thread alone makes tables and words; the words' thread
- * alone writes names and their text, which stay as long as the table. A word whose name has changed gets
- * another one; until then it has the one that it had.
+ * alone says what they are called: calls, which the table holds as long as it is there. A word whose name has
+ * changed gets another one; until then it has the one that it had.
  */
 #include "sender/runtimes/words.h"
 
@@ -27,28 +27,29 @@
 #include "sender/foreign/allowance.h"
 #include "sender/foreign/errand.h"
 
-enum state { WORD_NEW, WORD_ASKED, WORD_NAMED, WORD_FAILED };
-
 struct word {
-    struct word_table *table;
-    struct word *next; /* of what is asked for */
     struct sample_frame frame;
-    const struct runtime_name *_Atomic name; /* NULL: there is none */
-    _Atomic uint32_t state;                  /* enum state */
+    struct word_table *table;
+    _Atomic uintptr_t call; /* 0: there is none; with ASKED while another one is looked for */
 };
+#define ASKED ((uintptr_t)1)
+
+/* Words that are made in one go: they stay where they are. */
+#define BLOCK_WORDS 128u
 
 struct word_table {
     struct words_process of;
     uint64_t used;
     _Atomic uint32_t held; /* its words, and itself by `tables` */
     struct hash_table by_frame;
-    VEC(struct word *) word; /* by number there */
-    struct arena words;
+    VEC(struct word *) block; /* of BLOCK_WORDS, by number there */
+    uint32_t n;               /* words in them */
+    struct calls *calls;
     /* The words' thread's. */
-    struct intern texts;
-    struct arena names;
+    VEC(const struct call *) former; /* what words were called, which somebody may still look at */
     struct intern likenesses;
     VEC(const struct word *) like; /* by number in `likenesses`, one that has a name */
+    struct intern charged;         /* addresses of the calls that are in n_text once for all words */
     _Atomic size_t n_text;
     char version[RUNTIME_TAGS][RUNTIME_VERSION_MAX]; /* there before the first name of the runtime's is */
 };
@@ -59,14 +60,18 @@ struct words {
     VEC(struct word_table *) tables;
     uint32_t n;     /* words in them */
     bool has_asked; /* for some that are new: the thread is to be woken */
+    struct calls *calls;
 
     pthread_mutex_t lock;
     pthread_cond_t wake, answered_some;
-    struct word *first, **last;
-    uint64_t asked, answered, named;
+    VEC(struct word *)
+    asked, taken; /* their tables are held; the thread's: those it has taken, with NULL for
+                     what it has taken up, and … */
+    uint64_t n_asked, answered, named;
     bool stopping;
 
     /* The thread's. */
+    uint32_t next; /* … the first of those that wait */
     struct ledger ledger;
     struct word_table *open; /* whose memory and place these are; held */
     int memory;
@@ -74,23 +79,34 @@ struct words {
     struct runtime_place place;
 };
 
+const struct call *word_call(const struct word *word)
+{
+    return (const struct call *)(atomic_load_explicit(&word->call, memory_order_acquire) & ~ASKED);
+}
+
+static struct word *word_at(const struct word_table *t, uint32_t i)
+{
+    return &t->block.p[i / BLOCK_WORDS][i % BLOCK_WORDS];
+}
+
 static void table_let_go(struct word_table *t)
 {
     if (atomic_fetch_sub(&t->held, 1) > 1)
         return;
+    for (uint32_t i = 0; i < t->n; i++)
+        call_let_go(t->calls, word_call(word_at(t, i)));
+    for (uint32_t i = 0; i < t->former.n; i++)
+        call_let_go(t->calls, t->former.p[i]);
+    calls_let_go(t->calls);
     hash_table_release(&t->by_frame);
-    intern_release(&t->texts);
     intern_release(&t->likenesses);
+    intern_release(&t->charged);
     vec_release(&t->like);
-    arena_release(&t->names);
-    vec_release(&t->word);
-    arena_release(&t->words);
+    vec_release(&t->former);
+    for (uint32_t i = 0; i < t->block.n; i++)
+        free(t->block.p[i]);
+    vec_release(&t->block);
     free(t);
-}
-
-const struct runtime_name *word_name(const struct word *word)
-{
-    return atomic_load_explicit(&word->name, memory_order_acquire);
 }
 
 const struct runtime *word_runtime(const struct word *word)
@@ -142,38 +158,6 @@ static bool open_table(struct words *w, struct word_table *t, uint32_t runtime)
     return w->runtime == runtime;
 }
 
-static bool keep(struct word_table *t, struct bytes *text)
-{
-    uint32_t before = t->texts.n, number = intern_add(&t->texts, *text);
-    if (number == INTERN_NONE)
-        return false;
-    if (t->texts.n != before)
-        atomic_fetch_add(&t->n_text, text->n);
-    *text = intern_get(&t->texts, number);
-    return true;
-}
-
-/* Keeps a name, and those of what it was inlined into. NULL: memory is out. There are many: they have no mark
- * where their runtime does not ask for it. */
-static const struct runtime_name *keep_name(struct word_table *t, const struct runtime_name *name,
-                                            const struct runtime *runtime)
-{
-    const struct runtime_name *first = NULL, **at = &first;
-    size_t size = runtime->has_changed ? sizeof *first : offsetof(struct runtime_name, mark);
-    for (; name; name = name->caller) {
-        struct runtime_name *kept = arena_alloc(&t->names, size);
-        if (!kept)
-            return NULL;
-        memcpy(kept, name, size);
-        if (!keep(t, &kept->name) || !keep(t, &kept->file))
-            return NULL;
-        atomic_fetch_add(&t->n_text, size);
-        *at = kept;
-        at = &kept->caller;
-    }
-    return first;
-}
-
 /* Keeps a word that has got its name for those that are like it, if it is the first one. */
 static void keep_like(struct word_table *t, uint64_t likeness, const struct word *word)
 {
@@ -183,12 +167,13 @@ static void keep_like(struct word_table *t, uint64_t likeness, const struct word
         t->like.p[t->like.n++] = word;
 }
 
-/* The name of a word that is like this one. NULL: there is none. */
-static const struct runtime_name *name_like(const struct word_table *t, uint64_t likeness)
+/* What a word is called that is like this one, held. NULL: there is none. */
+static const struct call *call_like(const struct word_table *t, uint64_t likeness)
 {
     uint32_t number =
         likeness ? intern_find(&t->likenesses, bytes_of(&likeness, sizeof likeness)) : INTERN_NONE;
-    return number != INTERN_NONE ? word_name(t->like.p[number]) : NULL;
+    const struct call *call = number != INTERN_NONE ? word_call(t->like.p[number]) : NULL;
+    return call ? call_hold(t->calls, call) : NULL;
 }
 
 /* Words of one process and runtime whose names are looked for by one errand, which costs as much as one or
@@ -262,13 +247,13 @@ static struct finding *finding_new(const struct words *w, struct word *const *wo
     f->process = (struct runtime_process){
         .pid = t->of.pid, .start = t->of.start, .memory = &f->memory, .place = &f->place};
     for (uint32_t i = 0; i < n; i++) {
-        const struct runtime_name *has = word_name(word[i]);
+        const struct call *has = word_call(word[i]);
         struct sought *s = &f->sought[i];
         s->frame = word[i]->frame;
         s->name.file = BYTES_LIT("");
         s->has = has && word_runtime(word[i])->has_changed;
         if (s->has)
-            s->mark = has->mark;
+            s->mark = call_name(has).mark;
     }
     if (w->memory < 0 || (f->memory.fd = fcntl(w->memory, F_DUPFD_CLOEXEC, 3)) >= 0)
         return f;
@@ -301,22 +286,50 @@ static struct finding *find(struct words *w, struct word *const *word, uint32_t 
     return f;
 }
 
-/* Gives a word the name that was found; NULL: it was not looked for. Whether it has one. */
-static bool give_name(struct word *word, const struct sought *s)
+/* What a call takes that many words have, a file or what they are inlined into; 0: it is charged already. */
+static size_t shared_size(struct word_table *t, const struct call *call)
 {
-    struct word_table *t = word->table;
+    uint32_t before = t->charged.n;
+    if (!call ||
+        (intern_add(&t->charged, bytes_of(&call, sizeof call)) != INTERN_NONE && t->charged.n == before))
+        return 0;
+    return call_size(call) + shared_size(t, call_file(call)) + shared_size(t, call_caller(call));
+}
+
+/* Charges a table for a call as if no other process had it: it may be the last one that does. */
+static void charge(struct word_table *t, const struct call *call)
+{
+    size_t n = call_size(call) + shared_size(t, call_file(call)) + shared_size(t, call_caller(call));
+    atomic_fetch_add(&t->n_text, n);
+}
+
+/* What is found of a word, by reading it or by one that is like it; held. NULL: nothing, or memory is out. */
+static const struct call *keep_found(struct word_table *t, const struct word *word, const struct sought *s)
+{
     const struct runtime *runtime = word_runtime(word);
-    const struct runtime_name *found = NULL;
-    if (word_name(word) && (!s || s->is_same))
-        return true;
+    const struct call *call = NULL;
     uint64_t likeness = runtime->likeness ? runtime->likeness(&word->frame) : 0;
     if (s && s->is_found)
-        found = keep_name(t, &s->name, runtime);
-    if (!found)
-        found = name_like(t, likeness);
-    atomic_store_explicit(&word->name, found, memory_order_release);
-    if (found)
-        keep_like(t, likeness, word);
+        call = calls_keep(t->calls, &s->name, runtime->has_changed);
+    if (!call)
+        return call_like(t, likeness);
+    charge(t, call);
+    keep_like(t, likeness, word);
+    return call;
+}
+
+/* What a word is to be called, held by its table; `s` NULL: it was not looked for. */
+static const struct call *found_call(struct word *word, const struct sought *s)
+{
+    struct word_table *t = word->table;
+    const struct call *has = word_call(word);
+    if (has && (!s || s->is_same || vec_reserve(&t->former, (uint64_t)t->former.n + 1) < 0))
+        return has;
+    const struct call *found = keep_found(t, word, s);
+    if (has && found != has)
+        t->former.p[t->former.n++] = has;
+    else if (has)
+        call_let_go(t->calls, found); /* it has it already */
     return found;
 }
 
@@ -324,18 +337,23 @@ static bool give_name(struct word *word, const struct sought *s)
 static uint32_t take_words(struct words *w, struct word *ret[TOGETHER])
 {
     uint32_t n = 0;
-    struct word **at = &w->first;
-    for (uint32_t i = 0; *at && n < TOGETHER && i < WAITING; i++) {
-        struct word *word = *at;
-        if (n > 0 && (word->table != ret[0]->table || word->frame.runtime != ret[0]->frame.runtime)) {
-            at = &word->next;
-            continue;
-        }
-        ret[n++] = word;
-        *at = word->next;
-        if (!*at)
-            w->last = at;
+    if (w->next == w->taken.n) {
+        vec_release(&w->taken);
+        w->taken = w->asked;
+        memset(&w->asked, 0, sizeof w->asked);
+        w->next = 0;
     }
+    const uint32_t end = w->next + min_of(w->taken.n - w->next, WAITING);
+    for (uint32_t i = w->next; i < end && n < TOGETHER; i++) {
+        struct word *word = w->taken.p[i];
+        if (!word ||
+            (n > 0 && (word->table != ret[0]->table || word->frame.runtime != ret[0]->frame.runtime)))
+            continue;
+        ret[n++] = word;
+        w->taken.p[i] = NULL;
+    }
+    while (w->next < w->taken.n && !w->taken.p[w->next])
+        w->next++;
     return n;
 }
 
@@ -345,10 +363,10 @@ static uint32_t find_names(struct words *w, struct word *const *word, uint32_t n
     uint32_t named = 0;
     struct finding *f = find(w, word, n);
     for (uint32_t i = 0; i < n; i++) {
-        bool found = give_name(word[i], f && f->sought[i].is_done ? &f->sought[i] : NULL);
-        atomic_store(&word[i]->state, found ? WORD_NAMED : WORD_FAILED);
+        const struct call *found = found_call(word[i], f && f->sought[i].is_done ? &f->sought[i] : NULL);
+        atomic_store_explicit(&word[i]->call, (uintptr_t)found, memory_order_release);
         table_let_go(word[i]->table); /* which words_ask held for us */
-        named += found;
+        named += found != NULL;
     }
     if (f)
         forget_finding(&f->errand);
@@ -373,7 +391,7 @@ static void *run(void *argument)
         w->named += named;
         if (n)
             pthread_cond_broadcast(&w->answered_some);
-        else if (!w->first && !w->stopping)
+        else if (w->asked.n == 0 && !w->stopping)
             pthread_cond_wait(&w->wake, &w->lock);
     }
     pthread_mutex_unlock(&w->lock);
@@ -388,7 +406,7 @@ int words_new(struct words **ret, const struct words_options *options)
     if (!w)
         return -ENOMEM;
     w->options = *options;
-    w->last = &w->first;
+    w->calls = calls_new();
     w->memory = -1;
     ledger_init(&w->ledger, LEDGER_SAVED);
     pthread_mutex_init(&w->lock, NULL);
@@ -396,8 +414,10 @@ int words_new(struct words **ret, const struct words_options *options)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&w->answered_some, &monotonic);
-    int r = thread_begin(&w->thread, NULL, run, w);
+    int r = w->calls ? thread_begin(&w->thread, NULL, run, w) : -ENOMEM;
     if (r < 0) {
+        if (w->calls)
+            calls_let_go(w->calls);
         free(w);
         return r;
     }
@@ -414,13 +434,17 @@ struct words *words_free(struct words *w)
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
-    for (struct word *word = w->first, *next; word; word = next) {
-        next = word->next;
-        table_let_go(word->table);
-    }
+    for (uint32_t i = w->next; i < w->taken.n; i++)
+        if (w->taken.p[i])
+            table_let_go(w->taken.p[i]->table);
+    for (uint32_t i = 0; i < w->asked.n; i++)
+        table_let_go(w->asked.p[i]->table);
     for (uint32_t i = 0; i < w->tables.n; i++)
         table_let_go(w->tables.p[i]);
+    vec_release(&w->taken);
+    vec_release(&w->asked);
     vec_release(&w->tables);
+    calls_let_go(w->calls);
     pthread_cond_destroy(&w->wake);
     pthread_cond_destroy(&w->answered_some);
     pthread_mutex_destroy(&w->lock);
@@ -431,7 +455,7 @@ struct words *words_free(struct words *w)
 /* Gives no more words of a table out; the last table takes its place. */
 static void drop(struct words *w, uint32_t i)
 {
-    w->n -= w->tables.p[i]->word.n;
+    w->n -= w->tables.p[i]->n;
     table_let_go(w->tables.p[i]);
     w->tables.p[i] = w->tables.p[w->tables.n - 1];
     w->tables.n--;
@@ -455,7 +479,7 @@ static void make_room(struct words *w)
 {
     uint32_t most = 0;
     for (uint32_t i = 1; i < w->tables.n; i++)
-        if (w->tables.p[i]->word.n > w->tables.p[most]->word.n)
+        if (w->tables.p[i]->n > w->tables.p[most]->n)
             most = i;
     if (w->n >= WORDS_MAX && w->tables.n > 0)
         drop(w, most);
@@ -463,7 +487,7 @@ static void make_room(struct words *w)
 
 static bool is_full(const struct word_table *t)
 {
-    return t->word.n >= WORDS_TABLE_MAX || atomic_load(&t->n_text) >= WORDS_TABLE_TEXT;
+    return t->n >= WORDS_TABLE_MAX || atomic_load(&t->n_text) >= WORDS_TABLE_TEXT;
 }
 
 /* The table of a process with room for one more word. NULL: memory is out. */
@@ -484,6 +508,7 @@ static struct word_table *table_of(struct words *w, const struct words_process *
         return NULL;
     }
     t->of = *of;
+    t->calls = calls_hold(w->calls);
     t->held = 1;
     return t;
 }
@@ -493,15 +518,19 @@ static struct word *word_of(struct words *w, struct word_table *t, const struct 
     struct bytes key = bytes_of(frame, sizeof *frame);
     struct hash_at at = hash_table_at(&t->by_frame, hash_bytes(key, hash_seed()));
     for (uint32_t i; (i = hash_table_next(&t->by_frame, &at)) != HASH_NONE;)
-        if (memcmp(&t->word.p[i]->frame, frame, sizeof *frame) == 0)
-            return t->word.p[i];
-    struct word *word = arena_calloc(&t->words, 1, sizeof *word);
-    if (!word || vec_reserve(&t->word, (uint64_t)t->word.n + 1) < 0 ||
-        hash_table_add(&t->by_frame, at, t->word.n) < 0)
+        if (memcmp(&word_at(t, i)->frame, frame, sizeof *frame) == 0)
+            return word_at(t, i);
+    if (t->n == t->block.n * BLOCK_WORDS) {
+        struct word *block = malloc(BLOCK_WORDS * sizeof *block);
+        if (!block || vec_append(&t->block, block) < 0) {
+            free(block);
+            return NULL;
+        }
+    }
+    if (hash_table_add(&t->by_frame, at, t->n) < 0)
         return NULL;
-    word->table = t;
-    word->frame = *frame;
-    t->word.p[t->word.n++] = word;
+    struct word *word = word_at(t, t->n++);
+    *word = (struct word){.table = t, .frame = *frame};
     w->n++;
     return word;
 }
@@ -515,18 +544,22 @@ struct word *words_ask(struct words *w, const struct words_process *of, const st
         return NULL;
     t->used = now;
     atomic_fetch_add(&t->held, 1);
-    uint32_t state = atomic_load(&word->state);
-    if (state == WORD_ASKED || (state == WORD_NAMED && !word_runtime(word)->has_changed))
+    uintptr_t call = atomic_load_explicit(&word->call, memory_order_relaxed);
+    if (call & ASKED || (call && !word_runtime(word)->has_changed))
         return word;
-    atomic_store(&word->state, WORD_ASKED);
-    atomic_fetch_add(&t->held, 1);
-    word->next = NULL;
     pthread_mutex_lock(&w->lock);
-    *w->last = word;
-    w->last = &word->next;
-    w->asked++;
+    int r = vec_append(&w->asked, word);
+    if (r == 0) {
+        atomic_fetch_or_explicit(&word->call, ASKED, memory_order_relaxed);
+        atomic_fetch_add(&t->held, 1);
+        w->n_asked++;
+    }
     pthread_mutex_unlock(&w->lock);
-    w->has_asked |= state != WORD_NAMED; /* else it has time */
+    if (r < 0) {
+        table_let_go(t);
+        return NULL;
+    }
+    w->has_asked |= !call; /* else it has time */
     return word;
 }
 
@@ -545,7 +578,7 @@ void words_settle(struct words *w)
     uint64_t until = clock_monotonic() + WORDS_SETTLE_NS;
     struct timespec at = {.tv_sec = (time_t)(until / NSEC_PER_SEC), .tv_nsec = (long)(until % NSEC_PER_SEC)};
     pthread_mutex_lock(&w->lock);
-    uint64_t asked = w->asked;
+    uint64_t asked = w->n_asked;
     pthread_cond_signal(&w->wake);
     while (w->answered < asked && !w->stopping &&
            pthread_cond_timedwait(&w->answered_some, &w->lock, &at) == 0)

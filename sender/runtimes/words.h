@@ -7,7 +7,7 @@
  *     struct word *word = words_ask(w, &of, &frame, now);     the loop's thread; held …
  *     words_go(w);                                            … when the ring is empty
  *     words_settle(w);                                        the naming thread
- *     … word_name(word) …
+ *     … word_call(word) …
  *     word_let_go(word);                                      any thread
  */
 #ifndef SENDER_RUNTIMES_WORDS_H
@@ -16,14 +16,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sender/runtimes/runtime.h"
+#include "sender/runtimes/calls.h"
 
 struct words;
 struct word;
 
-/* Words kept of one process, 250 bytes each, and what their names may take; what is above begins anew,
- * which costs all of them again: so it is far more than anybody runs at a time. A program of 10,000 functions
- * that are called from 10,000 places has twice as many. */
+/* Words kept of one process, 50 bytes each, and what their names may take if no other process has them, too;
+ * what is above begins anew, which costs all of them again: so it is far more than anybody runs at a time. A
+ * program of 10,000 functions that are called from 10,000 places has twice as many. */
 #define WORDS_TABLE_MAX  40000u
 #define WORDS_TABLE_TEXT (4u << 20)
 /* Of all processes; then the one that has most begins anew. */
@@ -79,9 +79,9 @@ void words_sweep(struct words *w, uint64_t now);
 /* Waits until what was asked for so far is answered, for WORDS_SETTLE_NS at most. Any thread. */
 void words_settle(struct words *w);
 
-/* NULL: it is not known (yet). Valid as long as the word is held, and what it says does not change; but a
- * word that is asked for again may get another one. */
-const struct runtime_name *word_name(const struct word *word);
+/* What it is called; NULL: it is not known (yet). Valid as long as the word is held; but a word that is asked
+ * for again may get another one. */
+const struct call *word_call(const struct word *word);
 const struct runtime *word_runtime(const struct word *word);
 /* process.runtime.version; "": not known. Of one that has a name. */
 const char *word_version(const struct word *word);

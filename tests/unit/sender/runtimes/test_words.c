@@ -98,8 +98,8 @@ UNIT(each_word_gets_its_name_once)
     for (uint32_t i = 0; i < CODES; i++) {
         char name[32];
         snprintf(name, sizeof name, "function_%u", i);
-        ck_assert_ptr_nonnull(word_name(word[i]));
-        ck_assert(bytes_is(word_name(word[i])->name, name));
+        ck_assert_ptr_nonnull(word_call(word[i]));
+        ck_assert(bytes_is(call_name(word_call(word[i])).name, name));
         struct sample_frame frame = word_at(i, CPYTHON_NO_INSTRUCTION);
         ck_assert_ptr_eq(words_ask(w, &of, &frame, 2), word[i]);
         word_let_go(word[i]);
@@ -108,7 +108,8 @@ UNIT(each_word_gets_its_name_once)
     struct words_counts counts = words_counts(w);
     ck_assert(counts.named == CODES && counts.failed == 0 && counts.words == CODES && counts.processes == 1);
     words_end(w, of.pid, of.start);
-    ck_assert(words_counts(w).processes == 0 && bytes_is(word_name(word[9])->name, "function_9")); /* held */
+    ck_assert(words_counts(w).processes == 0 &&
+              bytes_is(call_name(word_call(word[9])).name, "function_9")); /* held */
     for (uint32_t i = 0; i < CODES; i++)
         word_let_go(word[i]);
     end(w);
@@ -123,16 +124,16 @@ UNIT(what_has_no_name_is_asked_for_again)
     struct word *word = words_ask(w, &of, &frame, 1);
     unit_made(word);
     words_settle(w);
-    ck_assert_ptr_null(word_name(word));
+    ck_assert_ptr_null(word_call(word));
     is_gone = false;
     ck_assert_ptr_eq(words_ask(w, &of, &frame, 2), word);
     words_settle(w);
-    ck_assert_ptr_nonnull(word_name(word));
+    ck_assert_ptr_nonnull(word_call(word));
     frame.file++; /* another one was there */
     struct word *other = words_ask(w, &of, &frame, 3);
     unit_made(other);
     words_settle(w);
-    ck_assert(other != word && word_name(other) == NULL);
+    ck_assert(other != word && word_call(other) == NULL);
     word_let_go(word);
     word_let_go(word);
     word_let_go(other);
@@ -165,11 +166,11 @@ UNIT(what_is_like_another_one_has_its_name_when_it_is_gone)
         words_settle(w);
     }
     for (int i = 0; i < 2; i++) {
-        ck_assert_ptr_nonnull(word_name(word[i]));
-        ck_assert(bytes_is(word_name(word[i])->name, "main chunk"));
-        ck_assert(bytes_is(word_name(word[i])->file, "a.lua"));
+        ck_assert_ptr_nonnull(word_call(word[i]));
+        ck_assert(bytes_is(call_name(word_call(word[i])).name, "main chunk"));
+        ck_assert(bytes_is(call_name(word_call(word[i])).file, "a.lua"));
     }
-    ck_assert_ptr_null(word_name(word[2])); /* at another line */
+    ck_assert_ptr_null(word_call(word[2])); /* at another line */
     for (int i = 0; i < 3; i++)
         word_let_go(word[i]);
     free(proto);
@@ -204,9 +205,9 @@ static const char *name_again(struct words *w, const struct sample_frame *frame)
     struct word *word = words_ask(w, &of, frame, 1);
     unit_made(word);
     words_settle(w);
-    const struct runtime_name *name = word_name(word);
+    const struct call *call = word_call(word);
     word_let_go(word);
-    return name ? (const char *)name->name.p : NULL;
+    return call ? (const char *)call_name(call).name.p : NULL;
 }
 
 UNIT(what_is_another_function_by_now_is_called_so)
@@ -247,10 +248,30 @@ UNIT(a_process_with_too_many_begins_anew)
     }
     ck_assert_uint_eq(words_counts(w).words, 1);
     words_settle(w);
-    ck_assert(bytes_is(word_name(first)->name, "function_0"));
+    ck_assert(bytes_is(call_name(word_call(first)).name, "function_0"));
     words_sweep(w, WORDS_IDLE_NS + 2);
     ck_assert_uint_eq(words_counts(w).processes, 0);
     word_let_go(first);
+    end(w);
+}
+
+UNIT(processes_of_one_program_have_their_names_in_common)
+{
+    struct words *w = begin();
+    struct words_process of[2] = {self(), self()};
+    struct sample_frame frame = word_at(5, CPYTHON_NO_INSTRUCTION);
+    struct word *word[2];
+    of[1].serial = 2;
+    for (int i = 0; i < 2; i++) {
+        word[i] = words_ask(w, &of[i], &frame, 1);
+        unit_made(word[i]);
+    }
+    words_settle(w);
+    ck_assert(word[0] != word[1] && word_call(word[0]) && word_call(word[0]) == word_call(word[1]));
+    word_let_go(word[0]);
+    words_end(w, of[0].pid, of[0].start); /* both: they are the same but for the serial */
+    ck_assert(bytes_is(call_name(word_call(word[1])).name, "function_5"));
+    word_let_go(word[1]);
     end(w);
 }
 
@@ -301,7 +322,7 @@ UNIT(a_neighbour_of_the_same_user_takes_no_names_away)
         struct word *word = words_ask(w, &of, &frame, 1);
         unit_made(word);
         words_settle(w);
-        ck_assert_msg(word_name(word), "in round %u", round);
+        ck_assert_msg(word_call(word), "in round %u", round);
         word_let_go(word);
         n_spent += words_counts(w).failed > 0;
     }
