@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From an output's tables to a batch. First the batch is built, and only then does the output change: so a
  * collect that finds no memory has not happened. */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,51 +289,107 @@ static int fill_batch(struct collect *c)
 
 /* ---- what is told ---- */
 
-/* Of a cell that the batch shows: found again by its number. */
-struct receipt_row {
-    uint64_t number;
-    int64_t value;
-};
-
+/* What the batch shows of each cell, which is found again by its number, in few bytes, since a receipt lies
+ * beside the page that is made and waits for a minute behind it. In the order of numbers; of each a byte, in
+ * which are how many numbers it is behind the one before (5 bits) and of how many bytes its value is (3),
+ * and those bytes, the low ones first. Where that is not enough a 0 instead, and both with eight bytes. */
 struct output_receipt {
     struct budget *budget;
     uint64_t time;     /* the batch's: a cell that starts later has another life */
     uint32_t put_back; /* as the output's: later its cells begin anew */
     uint32_t n;
-    struct receipt_row rows[];
+    size_t n_bytes;
+    uint8_t rows[];
 };
 
-static size_t receipt_bytes(uint32_t n)
+#define RECEIPT_BITS 5u
+#define RECEIPT_FAR  (1u << RECEIPT_BITS)
+#define RECEIPT_ROW  (1 + 2 * sizeof(uint64_t)) /* the largest; of the last so much is written and read */
+
+static uint32_t value_bytes(uint64_t value)
 {
-    return sizeof(struct output_receipt) + n * sizeof(struct receipt_row);
+    return (71 - (uint32_t)__builtin_clzll(value | 1)) / 8;
+}
+
+static uint8_t *put_u64(uint8_t *to, uint64_t v)
+{
+    v = htole64(v);
+    return mempcpy(to, &v, sizeof v);
+}
+
+static const uint8_t *get_u64(const uint8_t *from, uint64_t *ret)
+{
+    memcpy(ret, from, sizeof *ret);
+    *ret = le64toh(*ret);
+    return from + sizeof *ret;
+}
+
+/* Returns the row's end. */
+static uint8_t *put_row(uint8_t *to, uint64_t behind, uint64_t value)
+{
+    const uint32_t n = value_bytes(value);
+    if (behind >= RECEIPT_FAR || n > 7) {
+        *to++ = 0;
+        return put_u64(put_u64(to, behind), value);
+    }
+    *to++ = (uint8_t)(n << RECEIPT_BITS | behind);
+    put_u64(to, value);
+    return to + n;
+}
+
+static const uint8_t *get_row(const uint8_t *from, uint64_t *behind, uint64_t *value)
+{
+    const uint8_t head = *from++;
+    if (head == 0)
+        return get_u64(get_u64(from, behind), value);
+    const uint32_t n = head >> RECEIPT_BITS;
+    *behind = head % RECEIPT_FAR;
+    get_u64(from, value);
+    *value &= UINT64_MAX >> (64 - 8 * n);
+    return from + n;
+}
+
+/* The rows of all cells that a batch may have shown, to `to`; NULL: only their bytes are counted. */
+static size_t put_rows(const struct output *o, uint8_t *to, uint32_t *ret_n)
+{
+    uint8_t room[RECEIPT_ROW];
+    uint64_t before = 0;
+    size_t n_bytes = 0;
+    *ret_n = 0;
+    for (uint32_t i = 0; i < o->tables.cells.n; i++) {
+        const struct output_cell *cell = &o->tables.cells.p[i];
+        if (!cell->live && i >= o->all->n_metrics)
+            continue;
+        uint8_t *at = to ? to + n_bytes : room;
+        n_bytes += (size_t)(put_row(at, cell->number - before, (uint64_t)cell->value) - at);
+        before = cell->number;
+        ++*ret_n;
+    }
+    return n_bytes;
 }
 
 static struct output_receipt *receipt_new(const struct output *o)
 {
-    const struct output_tables *t = &o->tables;
-    const uint32_t n = t->cells.n - t->n_dead;
-    if (!budget_charge(o->all->budget, receipt_bytes(n)))
+    uint32_t n;
+    const size_t n_bytes = put_rows(o, NULL, &n),
+                 size = sizeof(struct output_receipt) + n_bytes + RECEIPT_ROW;
+    if (!budget_charge(o->all->budget, size))
         return NULL;
-    struct output_receipt *r = malloc(receipt_bytes(n));
+    struct output_receipt *r = malloc(size);
     if (!r) {
-        budget_refund(o->all->budget, receipt_bytes(n));
+        budget_refund(o->all->budget, size);
         return NULL;
     }
     *r = (struct output_receipt){
-        .budget = o->all->budget, .time = o->window_start, .put_back = o->put_back, .n = n};
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < t->cells.n; i++) {
-        const struct output_cell *cell = &t->cells.p[i];
-        if (cell->live || i < o->all->n_metrics)
-            r->rows[at++] = (struct receipt_row){cell->number, cell->value};
-    }
+        .budget = o->all->budget, .time = o->window_start, .put_back = o->put_back, .n_bytes = n_bytes};
+    put_rows(o, r->rows, &r->n);
     return r;
 }
 
 struct output_receipt *output_receipt_free(struct output_receipt *r)
 {
     if (r)
-        budget_refund(r->budget, receipt_bytes(r->n));
+        budget_refund(r->budget, sizeof *r + r->n_bytes + RECEIPT_ROW);
     free(r);
     return NULL;
 }
@@ -350,15 +407,18 @@ static void cell_told(const struct output *o, struct output_cell *cell, int64_t 
 /* Both are in the order of numbers. */
 void output_told(struct output *o, const struct output_receipt *r)
 {
-    const uint32_t n_cells = o->tables.cells.n;
+    struct output_cell *cell = o->tables.cells.p, *end = cell + o->tables.cells.n;
     if (!r || r->put_back != o->put_back)
         return;
-    for (uint32_t i = 0, at = 0; i < n_cells && at < r->n; i++) {
-        struct output_cell *cell = &o->tables.cells.p[i];
-        while (at < r->n && r->rows[at].number < cell->number)
-            at++;
-        if (at < r->n && r->rows[at].number == cell->number && cell->start < r->time)
-            cell_told(o, cell, r->rows[at].value);
+    const uint8_t *at = r->rows;
+    uint64_t number = 0, behind, value;
+    for (uint32_t i = 0; i < r->n; i++) {
+        at = get_row(at, &behind, &value);
+        number += behind;
+        while (cell < end && cell->number < number)
+            cell++;
+        if (cell < end && cell->number == number && cell->start < r->time)
+            cell_told(o, cell, (int64_t)value);
     }
 }
 
