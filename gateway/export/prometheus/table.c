@@ -28,13 +28,6 @@ struct source {
     uint32_t resource, metric, next;
 };
 
-/* The labels that every series of a resource has. */
-struct resource {
-    struct prometheus_label *labels;
-    uint32_t n;
-    struct label_part part; /* for lines */
-};
-
 /* The labels of a label set; the points of a batch share its attributes. */
 struct own {
     const struct attr *attrs;
@@ -66,18 +59,19 @@ struct prometheus_table {
     VEC(struct target) targets;
     VEC(struct prometheus_family) families;
     VEC(struct source) sources;
-    struct resource *resources;
     struct intern ids; /* labels → series number, of the family that was asked for */
     VEC(struct prometheus_series) series;
     struct buffer scratch, escaped;
     struct prometheus_label set[LABELS_MAX], merged[2 * LABELS_MAX];
-    uint32_t n_set;
+    struct prometheus_label of_resource[LABELS_MAX]; /* the labels that every series of a resource has */
+    uint32_t n_set, n_of_resource;
     struct intern label_names;
     struct prometheus_label recent[RECENT]; /* by place in the set: points of a family have the same keys */
     VEC(struct member) members;
     uint32_t member; /* resources have the same metrics in the same order: the next one */
     /* For lines. */
-    struct intern parts;      /* texts of resources */
+    struct label_part *resources;
+    struct intern parts;      /* their texts */
     bool resources_are_alike; /* two have the same labels */
     VEC(bool) is_resources;   /* by number of a label's name: a resource has it */
     VEC(uint32_t) rank;       /* by number of a label's name: its place among them */
@@ -153,22 +147,21 @@ static bool makes_target(struct bytes key)
            bytes_is(key, "service.instance.id");
 }
 
-static int target_labels(struct prometheus_table *t, const struct metric_resource *res)
+static int target_labels(struct prometheus_table *t, const struct metric_resource *res, struct arena *arena)
 {
     const struct attr *name = attr_find(res->attrs, res->n_attrs, BYTES_LIT("service.name"));
     const struct attr *space = attr_find(res->attrs, res->n_attrs, BYTES_LIT("service.namespace"));
     const struct attr *instance = attr_find(res->attrs, res->n_attrs, BYTES_LIT("service.instance.id"));
     int r = 0;
     if (name) {
-        struct bytes job = prometheus_value_text(&t->arena, &name->value);
-        struct bytes prefix = space ? prometheus_value_text(&t->arena, &space->value) : (struct bytes){0};
+        struct bytes job = prometheus_value_text(arena, &name->value);
+        struct bytes prefix = space ? prometheus_value_text(arena, &space->value) : (struct bytes){0};
         if (job.p && prefix.n > 0)
-            job = bytes_str(arena_printf(&t->arena, "%.*s/%.*s", BYTES_FMT(prefix), BYTES_FMT(job)));
+            job = bytes_str(arena_printf(arena, "%.*s/%.*s", BYTES_FMT(prefix), BYTES_FMT(job)));
         r = label_add(t, BYTES_LIT("job"), "job", job);
     }
     if (r == 0 && instance)
-        r = label_add(t, BYTES_LIT("instance"), "instance",
-                      prometheus_value_text(&t->arena, &instance->value));
+        r = label_add(t, BYTES_LIT("instance"), "instance", prometheus_value_text(arena, &instance->value));
     for (uint32_t i = 0; i < t->n_set; i++)
         t->set[i].is_target = true;
     return r;
@@ -191,22 +184,20 @@ static void sort_labels(struct prometheus_label *list, uint32_t n)
         qsort(list, n, sizeof *list, by_name_then_key);
 }
 
-static int resource_labels(struct prometheus_table *t, const struct metric_resource *res,
-                           struct resource *ret)
+/* Leaves a resource's labels in of_resource, with values in the batch or in the arena: they are made again
+ * for each that is asked for, since those of all together are more than their texts. */
+static int resource_labels(struct prometheus_table *t, const struct metric_resource *res, struct arena *arena)
 {
     t->n_set = 0;
-    int r = target_labels(t, res);
+    int r = target_labels(t, res, arena);
     for (uint32_t i = 0; r == 0 && i < res->n_attrs; i++)
         if (!makes_target(res->attrs[i].key))
-            r = label_add(t, res->attrs[i].key, NULL, prometheus_value_text(&t->arena, &res->attrs[i].value));
+            r = label_add(t, res->attrs[i].key, NULL, prometheus_value_text(arena, &res->attrs[i].value));
     if (r < 0)
         return r;
-    struct prometheus_label *labels = arena_calloc(&t->arena, t->n_set, sizeof *labels);
-    if (!labels)
-        return -ENOMEM;
-    memcpy(labels, t->set, t->n_set * sizeof *labels);
-    sort_labels(labels, t->n_set);
-    *ret = (struct resource){labels, t->n_set};
+    sort_labels(t->set, t->n_set);
+    memcpy(t->of_resource, t->set, t->n_set * sizeof *t->set);
+    t->n_of_resource = t->n_set;
     return 0;
 }
 
@@ -293,23 +284,23 @@ static int number_names(struct prometheus_table *t)
 }
 
 /* Empty labels count: in a point they hide the resource's. */
-static int resource_part(struct prometheus_table *t, struct resource *res)
+static int resource_part(struct prometheus_table *t, struct label_part *ret)
 {
     if (!t->options.label)
         return 0;
     arena_reset(&t->point, POINT_KEEP);
-    t->n_set = res->n;
-    memcpy(t->set, res->labels, res->n * sizeof *t->set);
+    t->n_set = t->n_of_resource;
+    memcpy(t->set, t->of_resource, t->n_set * sizeof *t->set);
     int r = number_names(t);
     for (uint32_t i = 0; r == 0 && i < t->n_set; i++)
         t->is_resources.p[intern_find(&t->label_names, t->set[i].name)] = true;
     if (r == 0)
         r = settle_labels(t, t->set, &t->n_set);
     if (r == 0)
-        r = part_make(t, true, &t->arena, &res->part);
+        r = part_make(t, true, &t->arena, ret);
     if (r < 0)
         return r;
-    uint32_t known = t->parts.n, id = intern_add_slice(&t->parts, res->part.text);
+    uint32_t known = t->parts.n, id = intern_add_slice(&t->parts, ret->text);
     t->resources_are_alike |= id != known;
     return id == INTERN_NONE ? -ENOMEM : 0;
 }
@@ -329,17 +320,17 @@ static int own_labels(struct prometheus_table *t, const struct metric_point *poi
     return r;
 }
 
-/* Leaves a point's labels in scratch. Of a key in both the point and the resource the point's value counts:
- * it is the more special one. */
+/* Leaves the labels of a point of that resource in scratch. Of a key in both the point and the resource the
+ * point's value counts: it is the more special one. */
 static int point_labels(struct prometheus_table *t, const struct prometheus_family *family,
-                        const struct resource *res, const struct metric_point *point)
+                        const struct metric_point *point)
 {
     int r = own_labels(t, point);
     if (r < 0)
         return r;
     uint32_t own = 0, n = 0;
-    for (uint32_t i = 0; i < res->n; i++) {
-        const struct prometheus_label *label = &res->labels[i];
+    for (uint32_t i = 0; i < t->n_of_resource; i++) {
+        const struct prometheus_label *label = &t->of_resource[i];
         if (!label->is_target && attr_find(point->attrs, point->n_attrs, label->key))
             continue;
         while (own < t->n_set && by_name_then_key(&t->set[own], label) <= 0)
@@ -512,12 +503,14 @@ static int read_metric(struct prometheus_table *t, uint32_t resource, uint32_t p
 static int read_points(struct prometheus_table *t, const struct prometheus_family *f,
                        const struct source *from)
 {
-    const struct metric *metric = &t->batch->resources[from->resource].metrics[from->metric];
-    int r = 0;
+    const struct metric_resource *res = &t->batch->resources[from->resource];
+    const struct metric *metric = &res->metrics[from->metric];
+    arena_reset(&t->family, POINT_KEEP);
+    int r = resource_labels(t, res, &t->family);
     for (uint32_t i = 0; r == 0 && i < metric->n_points; i++) {
         if (metric->points[i].stale && !t->options.keep_stale)
             continue;
-        r = point_labels(t, f, &t->resources[from->resource], &metric->points[i]);
+        r = point_labels(t, f, &metric->points[i]);
         if (r == 0)
             r = series_add(t, &metric->points[i]);
     }
@@ -548,10 +541,11 @@ static void keep_common(struct target *target, const struct prometheus_label *li
     target->n = kept;
 }
 
-static int target_add(struct prometheus_table *t, const struct resource *res)
+/* Of the resource whose labels were made. */
+static int target_add(struct prometheus_table *t)
 {
-    struct bytes job = label_value(res->labels, res->n, "job");
-    struct bytes instance = label_value(res->labels, res->n, "instance");
+    struct bytes job = label_value(t->of_resource, t->n_of_resource, "job");
+    struct bytes instance = label_value(t->of_resource, t->n_of_resource, "instance");
     if (job.n == 0 && instance.n == 0)
         return 0;
     t->scratch.n = 0;
@@ -566,14 +560,14 @@ static int target_add(struct prometheus_table *t, const struct resource *res)
     if (id == INTERN_NONE)
         return -ENOMEM;
     if (id != known) {
-        keep_common(&t->targets.p[id], res->labels, res->n);
+        keep_common(&t->targets.p[id], t->of_resource, t->n_of_resource);
         return 0;
     }
-    struct prometheus_label *labels = arena_calloc(&t->arena, res->n, sizeof *labels);
+    struct prometheus_label *labels = arena_calloc(&t->arena, t->n_of_resource, sizeof *labels);
     if (!labels)
         return -ENOMEM;
-    memcpy(labels, res->labels, res->n * sizeof *labels);
-    return vec_append(&t->targets, (struct target){labels, res->n});
+    memcpy(labels, t->of_resource, t->n_of_resource * sizeof *labels);
+    return vec_append(&t->targets, (struct target){labels, t->n_of_resource});
 }
 
 /* The latest of the batch: what target_info is as old as. */
@@ -596,20 +590,16 @@ static bool has_live_point(const struct metric_resource *res)
     return res->n_metrics == 0;
 }
 
-static int read_targets(struct prometheus_table *t)
+static int add_target_family(struct prometheus_table *t)
 {
     static const struct prometheus_family target = {.help = {(const uint8_t *)"Target metadata", 15},
                                                     .kind = METRIC_GAUGE,
                                                     .is_target = true,
                                                     .has_series = true};
     uint32_t id;
-    int r = 0;
-    for (uint32_t i = 0; r == 0 && i < t->batch->n_resources; i++)
-        if (has_live_point(&t->batch->resources[i]))
-            r = target_add(t, &t->resources[i]);
-    if (r < 0 || t->targets.n == 0)
-        return r;
-    r = family_of(t, BYTES_LIT("target_info"), &target, &id);
+    if (t->targets.n == 0)
+        return 0;
+    int r = family_of(t, BYTES_LIT("target_info"), &target, &id);
     if (r == 0 && !t->families.p[id].is_target)
         t->families.p[id].conflict = true; /* somebody's own metric of this name came first */
     return r;
@@ -645,14 +635,17 @@ static int read_batch(struct prometheus_table *t)
     int r = t->resources ? 0 : -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < t->batch->n_resources; i++) {
         const struct metric_resource *res = &t->batch->resources[i];
-        r = resource_labels(t, res, &t->resources[i]);
+        r = resource_labels(t, res, &t->arena);
+        if (r == 0 && has_live_point(res))
+            r = target_add(t);
         if (r == 0)
             r = resource_part(t, &t->resources[i]);
         for (uint32_t m = 0; r == 0 && m < res->n_metrics; m++)
             r = read_metric(t, i, m);
     }
+    vec_fit(&t->sources); /* one for each metric of a resource: half of the room may be empty */
     if (r == 0)
-        r = read_targets(t);
+        r = add_target_family(t);
     if (r == 0 && t->families.n > 0)
         qsort(t->families.p, t->families.n, sizeof *t->families.p, by_family_name);
     return r;
@@ -856,7 +849,7 @@ int prometheus_table_lines(struct prometheus_table *t, uint32_t i, const struct 
 int prometheus_line_labels(const struct prometheus_table *t, const struct prometheus_line *line,
                            struct buffer *out)
 {
-    const struct label_part *resource = &t->resources[line->resource].part, *own = &t->own.p[line->own].part;
+    const struct label_part *resource = &t->resources[line->resource], *own = &t->own.p[line->own].part;
     uint8_t *to = buffer_cursor(out, resource->text.n + own->text.n);
     if (!to)
         return -ENOMEM;
