@@ -21,42 +21,40 @@
 #define WINDOW_MIN (1u * (uint64_t)NSEC_PER_MSEC)
 
 struct row {
-    uint64_t key; /* resource << 32 | metric */
-    uint32_t cell;
-    bool stale;
+    uint32_t by[2]; /* resource, metric */
+    uint32_t cell : 31, stale : 1;
 };
+
+enum { RESOURCE, METRIC };
 
 struct collect {
     struct output *o;
     struct metric_batch *batch;
     struct row *rows;
     uint32_t n_rows;
-    const struct attr **labels; /* by series: decoded once */
-    uint32_t *n_labels;
     struct aggregate_metric *names; /* by metric: strings copied into the batch once */
     uint64_t time;
+    bool in_brief;
 };
 
 static void collect_release(struct collect *c)
 {
     free(c->rows);
-    free(c->labels);
-    free(c->n_labels);
     free(c->names);
     metric_batch_free(c->batch);
 }
 
-/* By the 32 bits of the key at `shift`, all below n; those that agree stay in their order. */
-static void sort_by(const struct row *from, struct row *to, uint32_t n_rows, unsigned shift, uint32_t *places,
+/* By resource or metric, all below n; those that agree stay in their order. */
+static void sort_by(const struct row *from, struct row *to, uint32_t n_rows, unsigned by, uint32_t *places,
                     uint32_t n)
 {
     memset(places, 0, ((size_t)n + 1) * sizeof *places);
     for (uint32_t i = 0; i < n_rows; i++)
-        places[(uint32_t)(from[i].key >> shift) + 1]++;
+        places[from[i].by[by] + 1]++;
     for (uint32_t k = 1; k < n; k++)
         places[k] += places[k - 1];
     for (uint32_t i = 0; i < n_rows; i++)
-        to[places[(uint32_t)(from[i].key >> shift)]++] = from[i];
+        to[places[from[i].by[by]]++] = from[i];
 }
 
 /* Rows are found in the order of cells: by resource, metric and cell they are after two passes. */
@@ -67,8 +65,8 @@ static int sort_rows(struct collect *c)
     autofree uint32_t *places = malloc(((size_t)max_of(n_metrics, n_resources) + 1) * sizeof *places);
     if (!other || !places)
         return -ENOMEM;
-    sort_by(c->rows, other, c->n_rows, 0, places, n_metrics);
-    sort_by(other, c->rows, c->n_rows, 32, places, n_resources);
+    sort_by(c->rows, other, c->n_rows, METRIC, places, n_metrics);
+    sort_by(other, c->rows, c->n_rows, RESOURCE, places, n_resources);
     return 0;
 }
 
@@ -116,33 +114,31 @@ static int find_rows(struct collect *c)
         /* What no collect has told yet is told before the series may end. */
         bool over = output_is_idle(c->o, cell) || c->o->all->is_gone[cell->metric] || cell->retired;
         bool stale = keeps_last(c->o, cell) ? !cell->shown : !cell->changed && over;
-        c->rows[c->n_rows++] = (struct row){idmap_key(cell->resource, cell->metric), i, stale};
+        c->rows[c->n_rows++] = (struct row){{cell->resource, cell->metric}, i, stale};
     }
     return sort_rows(c);
 }
 
-static int labels_of(struct collect *c, uint32_t series, struct metric_point *point)
+/* A series' labels in the batch, where they are decoded once; in front of all, overflow's. NULL: no memory.
+ */
+static const struct metric_labels *labels_of(struct collect *c, uint32_t series)
 {
-    const struct output *o = c->o;
-    if (series < o->all->n_metrics) {
-        point->attrs = &attrset_overflow;
-        point->n_attrs = 1;
-        return 0;
-    }
-    uint32_t i = series - o->all->n_metrics;
-    if (!c->labels[i]) {
-        struct bytes set = intern_get(&o->tables.series, i);
-        set = bytes_of(set.p + sizeof(uint32_t), set.n - sizeof(uint32_t));
-        if (attrset_decode(set, &c->batch->arena, &c->labels[i], &c->n_labels[i]) < 0)
-            return -ENOMEM;
-    }
-    point->attrs = c->labels[i];
-    point->n_attrs = c->n_labels[i];
-    return 0;
+    const uint32_t n_metrics = c->o->all->n_metrics, i = series < n_metrics ? 0 : series - n_metrics + 1;
+    struct metric_labels *labels = &c->batch->labels[i];
+    if (labels->attrs)
+        return labels;
+    struct bytes set = intern_get(&c->o->tables.series, i - 1);
+    set = bytes_of(set.p + sizeof(uint32_t), set.n - sizeof(uint32_t));
+    return attrset_decode(set, &c->batch->arena, &labels->attrs, &labels->n) < 0 ? NULL : labels;
 }
 
-static int fill_exemplar(struct collect *c, const struct output_cell *cell, struct metric_point *point)
+/* A cell's example, if it has one to show. */
+static int fill_exemplar(struct collect *c, const struct row *row, const struct metric_exemplar **ret)
 {
+    const struct output_cell *cell = &c->o->tables.cells.p[row->cell];
+    *ret = NULL;
+    if (!cell->has_exemplar || row->stale)
+        return 0;
     const struct aggregate_exemplar *from = &c->o->tables.exemplars.p[cell->exemplar - 1];
     struct metric_exemplar *to = arena_calloc(&c->batch->arena, 1, sizeof *to);
     if (!to)
@@ -150,34 +146,65 @@ static int fill_exemplar(struct collect *c, const struct output_cell *cell, stru
     memcpy(to->trace_id, from->trace_id, sizeof to->trace_id);
     memcpy(to->span_id, from->span_id, sizeof to->span_id);
     to->time_unix_nano = from->time_unix_nano;
-    if (point->is_double)
+    if (c->o->all->metrics[cell->metric].is_seconds)
         to->real = (double)from->value / NSEC_PER_SEC;
     else
         to->integer = from->value;
-    point->exemplar = to;
+    *ret = to;
     return 0;
+}
+
+static int64_t value_of(const struct output *o, const struct row *row)
+{
+    const struct output_cell *cell = &o->tables.cells.p[row->cell];
+    int64_t value = cell->value;
+    if (is_gauge(o, cell) && o->options.temporality == METRIC_CUMULATIVE)
+        finished_gauge(o, cell, &value);
+    return row->stale ? 0 : value;
 }
 
 static int fill_point(struct collect *c, const struct row *row, struct metric_point *point)
 {
     const struct output *o = c->o;
     const struct output_cell *cell = &o->tables.cells.p[row->cell];
-    int64_t value = cell->value;
-    if (is_gauge(o, cell) && o->options.temporality == METRIC_CUMULATIVE)
-        finished_gauge(o, cell, &value);
-    *point = (struct metric_point){.start_unix_nano = cell->start,
+    const struct metric_labels *labels = labels_of(c, cell->series);
+    if (!labels)
+        return -ENOMEM;
+    *point = (struct metric_point){.attrs = labels->attrs,
+                                   .n_attrs = labels->n,
+                                   .start_unix_nano =
+                                       o->options.temporality == METRIC_DELTA ? o->window_start : cell->start,
                                    .time_unix_nano = c->time,
                                    .stale = row->stale,
                                    .is_double = o->all->metrics[cell->metric].is_seconds};
-    if (o->options.temporality == METRIC_DELTA)
-        point->start_unix_nano = o->window_start;
     if (point->is_double)
-        point->real = row->stale ? 0 : (double)value / NSEC_PER_SEC;
+        point->real = (double)value_of(o, row) / NSEC_PER_SEC;
     else
-        point->integer = row->stale ? 0 : value;
-    if (cell->has_exemplar && !row->stale && fill_exemplar(c, cell, point) < 0)
+        point->integer = value_of(o, row);
+    return fill_exemplar(c, row, &point->exemplar);
+}
+
+/* The same of a cumulative output. Neighbours mostly have one life. */
+static int fill_brief(struct collect *c, const struct row *row, struct metric_brief *brief)
+{
+    struct metric_batch *b = c->batch;
+    const struct output_cell *cell = &c->o->tables.cells.p[row->cell];
+    const struct metric_labels *labels = labels_of(c, cell->series);
+    struct metric_life life = {.start_unix_nano = cell->start, .stale = row->stale};
+    if (!labels || fill_exemplar(c, row, &life.exemplar) < 0)
         return -ENOMEM;
-    return labels_of(c, cell->series, point);
+    const struct metric_life *last = b->lives.n > 0 ? vec_last(&b->lives) : NULL;
+    if ((!last || last->start_unix_nano != life.start_unix_nano || last->exemplar != life.exemplar ||
+         last->stale != life.stale) &&
+        vec_append(&b->lives, life) < 0)
+        return -ENOMEM;
+    *brief =
+        (struct metric_brief){.labels = (uint32_t)(labels - b->labels), .life = (uint32_t)b->lives.n - 1};
+    if (c->o->all->metrics[cell->metric].is_seconds)
+        brief->real = (double)value_of(c->o, row) / NSEC_PER_SEC;
+    else
+        brief->integer = value_of(c->o, row);
+    return 0;
 }
 
 static int fill_names(struct collect *c, uint32_t m)
@@ -195,7 +222,7 @@ static int fill_names(struct collect *c, uint32_t m)
 /* The rows [from, to) are one metric of one resource. */
 static int fill_metric(struct collect *c, uint32_t from, uint32_t to, struct metric *metric)
 {
-    uint32_t m = (uint32_t)c->rows[from].key;
+    uint32_t m = c->rows[from].by[METRIC];
     if (fill_names(c, m) < 0)
         return -ENOMEM;
     *metric = (struct metric){.name = c->names[m].name,
@@ -203,14 +230,16 @@ static int fill_metric(struct collect *c, uint32_t from, uint32_t to, struct met
                               .unit = c->names[m].unit,
                               .kind = c->o->all->metrics[m].kind,
                               .temporality = c->o->options.temporality,
-                              .n_points = to - from};
-    metric->points = arena_alloc(&c->batch->arena, (to - from) * sizeof *metric->points);
-    if (!metric->points)
-        return -ENOMEM;
-    for (uint32_t i = from; i < to; i++)
-        if (fill_point(c, &c->rows[i], &metric->points[i - from]) < 0)
-            return -ENOMEM;
-    return 0;
+                              .n_points = to - from,
+                              .is_brief = c->in_brief,
+                              .is_double = c->o->all->metrics[m].is_seconds};
+    const size_t each = c->in_brief ? sizeof *metric->briefs : sizeof *metric->points;
+    metric->points = arena_alloc(&c->batch->arena, (to - from) * each);
+    int r = metric->points ? 0 : -ENOMEM;
+    for (uint32_t i = from; r == 0 && i < to; i++)
+        r = c->in_brief ? fill_brief(c, &c->rows[i], &metric->briefs[i - from])
+                        : fill_point(c, &c->rows[i], &metric->points[i - from]);
+    return r;
 }
 
 /* The mark and the identity, in the order of keys as in every other set. */
@@ -232,32 +261,32 @@ static int fill_attrs(struct collect *c, uint32_t resource, struct metric_resour
                           &to->n_attrs);
 }
 
-/* The end of the run of rows that begins at `from` and agrees in key >> shift. */
-static uint32_t run_end(const struct collect *c, uint32_t from, uint32_t n, unsigned shift)
+/* The end of the run of rows that begins at `from` and is of one resource, or of a resource's metric. */
+static uint32_t run_end(const struct collect *c, uint32_t from, uint32_t n, unsigned by)
 {
     uint32_t to = from + 1;
-    while (to < n && c->rows[to].key >> shift == c->rows[from].key >> shift)
+    while (to < n && c->rows[to].by[by] == c->rows[from].by[by])
         to++;
     return to;
 }
 
-static uint32_t count_runs(const struct collect *c, uint32_t from, uint32_t to, unsigned shift)
+static uint32_t count_runs(const struct collect *c, uint32_t from, uint32_t to, unsigned by)
 {
     uint32_t runs = 0;
-    for (uint32_t i = from; i < to; i = run_end(c, i, to, shift))
+    for (uint32_t i = from; i < to; i = run_end(c, i, to, by))
         runs++;
     return runs;
 }
 
 static int fill_resource(struct collect *c, uint32_t from, uint32_t to, struct metric_resource *resource)
 {
-    uint32_t n = count_runs(c, from, to, 0);
+    uint32_t n = count_runs(c, from, to, METRIC);
     *resource = (struct metric_resource){0};
     resource->metrics = arena_alloc(&c->batch->arena, n * sizeof *resource->metrics);
-    if (!resource->metrics || fill_attrs(c, (uint32_t)(c->rows[from].key >> 32), resource) < 0)
+    if (!resource->metrics || fill_attrs(c, c->rows[from].by[RESOURCE], resource) < 0)
         return -ENOMEM;
     for (uint32_t i = from, end; i < to; i = end) {
-        end = run_end(c, i, to, 0);
+        end = run_end(c, i, to, METRIC);
         if (fill_metric(c, i, end, &resource->metrics[resource->n_metrics++]) < 0)
             return -ENOMEM;
     }
@@ -268,19 +297,22 @@ static int fill_batch(struct collect *c)
 {
     const struct output_tables *t = &c->o->tables;
     c->batch = metric_batch_new(c->o->all->budget);
-    c->labels = calloc(t->series.n + 1, sizeof *c->labels);
-    c->n_labels = calloc(t->series.n + 1, sizeof *c->n_labels);
     c->names = calloc(c->o->all->n_metrics + 1, sizeof *c->names);
-    if (!c->batch || !c->labels || !c->n_labels || !c->names)
+    if (!c->batch || !c->names)
         return -ENOMEM;
+    c->batch->time_unix_nano = c->time;
+    c->batch->labels = arena_calloc(&c->batch->arena, t->series.n + 1, sizeof *c->batch->labels);
+    if (!c->batch->labels)
+        return -ENOMEM;
+    c->batch->labels[0] = (struct metric_labels){&attrset_overflow, 1};
     c->batch->scope_name = BYTES_LIT("profgate");
     c->batch->scope_version = BYTES_LIT(PROFGATE_VERSION);
-    uint32_t n = count_runs(c, 0, c->n_rows, 32);
+    uint32_t n = count_runs(c, 0, c->n_rows, RESOURCE);
     c->batch->resources = arena_calloc(&c->batch->arena, n, sizeof *c->batch->resources);
     if (!c->batch->resources)
         return -ENOMEM;
     for (uint32_t i = 0, end; i < c->n_rows; i = end) {
-        end = run_end(c, i, c->n_rows, 32);
+        end = run_end(c, i, c->n_rows, RESOURCE);
         if (fill_resource(c, i, end, &c->batch->resources[c->batch->n_resources++]) < 0)
             return -ENOMEM;
     }
@@ -440,9 +472,9 @@ static void settle(struct collect *c)
     output_compact(o);
 }
 
-static int collect(struct output *o, uint64_t now, struct metric_batch **ret)
+static int collect(struct output *o, uint64_t now, bool in_brief, struct metric_batch **ret)
 {
-    struct collect c = {.o = o};
+    struct collect c = {.o = o, .in_brief = in_brief};
     output_advance(o, now);
     c.time = o->now = max_of(o->now, o->window_start + WINDOW_MIN);
     if (o->options.gauge_interval == 0)
@@ -465,7 +497,7 @@ static int collect(struct output *o, uint64_t now, struct metric_batch **ret)
 
 int output_collect(struct output *o, uint64_t now, struct metric_batch **ret)
 {
-    int r = collect(o, now, ret);
+    int r = collect(o, now, false, ret);
     for (uint32_t i = 0; r == 0 && i < o->tables.cells.n; i++) {
         struct output_cell *cell = &o->tables.cells.p[i];
         cell_told(o, cell, cell->value);
@@ -476,7 +508,7 @@ int output_collect(struct output *o, uint64_t now, struct metric_batch **ret)
 int output_show(struct output *o, uint64_t now, struct metric_batch **ret,
                 struct output_receipt **ret_receipt)
 {
-    int r = collect(o, now, ret);
+    int r = collect(o, now, true, ret);
     for (uint32_t i = 0; r == 0 && i < o->tables.cells.n; i++)
         o->tables.cells.p[i].offered = true;
     *ret_receipt = r == 0 ? receipt_new(o) : NULL;

@@ -75,8 +75,8 @@ int output_collect(struct output *o, uint64_t now, struct metric_batch **ret);
 struct output_receipt;
 
 /* The same for one of several who ask, of a cumulative output: it is told only when the receipt comes back.
- * Meanwhile, and if it never does, others are told the same. *ret_receipt is the caller's; NULL where there
- * was no memory for it, as if it would never come back. */
+ * Meanwhile, and if it never does, others are told the same. All there is may be much: points are in brief.
+ * *ret_receipt is the caller's; NULL where there was no memory for it, as if it would never come back. */
 int output_show(struct output *o, uint64_t now, struct metric_batch **ret,
                 struct output_receipt **ret_receipt);
 

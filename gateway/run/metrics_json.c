@@ -193,8 +193,10 @@ int metrics_json_next(struct metrics_json *p, size_t enough, struct buffer *out)
         if (number == INTERN_NONE || p->point == m->n_points) {
             p->point = 0;
             p->metric++;
-        } else if (!m->points[p->point++].stale) {
-            r = put_series(p, number, &m->points[p->point - 1], out);
+        } else {
+            struct metric_point room;
+            const struct metric_point *point = metric_point_of(p->batch, m, p->point++, &room);
+            r = point->stale ? 0 : put_series(p, number, point, out);
         }
     }
     if (r < 0 || p->resource < p->batch->n_resources)

@@ -226,7 +226,7 @@ static int write_series(const struct prometheus_page *p, const struct prometheus
 static int write_line(struct prometheus_page *p, const struct prometheus_family *f,
                       const struct prometheus_line *line)
 {
-    struct prometheus_series s = prometheus_line_series(line);
+    struct prometheus_series s = prometheus_line_series(p->table, line);
     p->labels.n = 0;
     int r = begin_labels(f, &p->labels);
     if (r == 0)

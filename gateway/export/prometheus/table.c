@@ -465,8 +465,9 @@ static int metric_family(struct prometheus_table *t, const struct metric *metric
 
 static bool has_point(const struct prometheus_table *t, const struct metric *metric)
 {
+    struct metric_point room;
     for (uint32_t i = 0; i < metric->n_points; i++)
-        if (!metric->points[i].stale || t->options.keep_stale)
+        if (!metric_point_of(t->batch, metric, i, &room)->stale || t->options.keep_stale)
             return true;
     return false;
 }
@@ -508,11 +509,13 @@ static int read_points(struct prometheus_table *t, const struct prometheus_famil
     arena_reset(&t->family, POINT_KEEP);
     int r = resource_labels(t, res, &t->family);
     for (uint32_t i = 0; r == 0 && i < metric->n_points; i++) {
-        if (metric->points[i].stale && !t->options.keep_stale)
+        struct metric_point room;
+        const struct metric_point *point = metric_point_of(t->batch, metric, i, &room);
+        if (point->stale && !t->options.keep_stale)
             continue;
-        r = point_labels(t, f, &metric->points[i]);
+        r = point_labels(t, f, point);
         if (r == 0)
-            r = series_add(t, &metric->points[i]);
+            r = series_add(t, point);
     }
     return r;
 }
@@ -573,19 +576,22 @@ static int target_add(struct prometheus_table *t)
 /* The latest of the batch: what target_info is as old as. */
 static uint64_t batch_time(const struct metric_batch *b)
 {
+    struct metric_point room;
     uint64_t time = 0;
     for (uint32_t r = 0; r < b->n_resources; r++)
         for (uint32_t m = 0; m < b->resources[r].n_metrics; m++)
             for (uint32_t p = 0; p < b->resources[r].metrics[m].n_points; p++)
-                time = max_of(time, b->resources[r].metrics[m].points[p].time_unix_nano);
+                time =
+                    max_of(time, metric_point_of(b, &b->resources[r].metrics[m], p, &room)->time_unix_nano);
     return time;
 }
 
-static bool has_live_point(const struct metric_resource *res)
+static bool has_live_point(const struct metric_batch *b, const struct metric_resource *res)
 {
+    struct metric_point room;
     for (uint32_t m = 0; m < res->n_metrics; m++)
         for (uint32_t p = 0; p < res->metrics[m].n_points; p++)
-            if (!res->metrics[m].points[p].stale)
+            if (!metric_point_of(b, &res->metrics[m], p, &room)->stale)
                 return true;
     return res->n_metrics == 0;
 }
@@ -636,7 +642,7 @@ static int read_batch(struct prometheus_table *t)
     for (uint32_t i = 0; r == 0 && i < t->batch->n_resources; i++) {
         const struct metric_resource *res = &t->batch->resources[i];
         r = resource_labels(t, res, &t->arena);
-        if (r == 0 && has_live_point(res))
+        if (r == 0 && has_live_point(t->batch, res))
             r = target_add(t);
         if (r == 0)
             r = resource_part(t, &t->resources[i]);
@@ -777,10 +783,12 @@ static int read_lines(struct prometheus_table *t, uint32_t source)
     const struct source *from = &t->sources.p[source];
     const struct metric *metric = &t->batch->resources[from->resource].metrics[from->metric];
     for (uint32_t i = 0; i < metric->n_points; i++) {
-        struct prometheus_line line = {.point = &metric->points[i], .resource = from->resource};
-        if (line.point->stale && !t->options.keep_stale)
+        struct prometheus_line line = {.source = source, .point = i};
+        struct metric_point room;
+        const struct metric_point *point = metric_point_of(t->batch, metric, i, &room);
+        if (point->stale && !t->options.keep_stale)
             continue;
-        int r = own_of(t, line.point, &line.own);
+        int r = own_of(t, point, &line.own);
         if (r != 0)
             return r;
         uint32_t *said = &t->said.p[t->own.p[line.own].text];
@@ -849,7 +857,8 @@ int prometheus_table_lines(struct prometheus_table *t, uint32_t i, const struct 
 int prometheus_line_labels(const struct prometheus_table *t, const struct prometheus_line *line,
                            struct buffer *out)
 {
-    const struct label_part *resource = &t->resources[line->resource], *own = &t->own.p[line->own].part;
+    const struct label_part *resource = &t->resources[t->sources.p[line->source].resource],
+                            *own = &t->own.p[line->own].part;
     uint8_t *to = buffer_cursor(out, resource->text.n + own->text.n);
     if (!to)
         return -ENOMEM;
@@ -857,9 +866,13 @@ int prometheus_line_labels(const struct prometheus_table *t, const struct promet
     return 0;
 }
 
-struct prometheus_series prometheus_line_series(const struct prometheus_line *line)
+struct prometheus_series prometheus_line_series(const struct prometheus_table *t,
+                                                const struct prometheus_line *line)
 {
+    const struct source *from = &t->sources.p[line->source];
+    const struct metric *metric = &t->batch->resources[from->resource].metrics[from->metric];
     struct prometheus_series s = {.stale = true};
-    add_point(&s, line->point);
+    struct metric_point room;
+    add_point(&s, metric_point_of(t->batch, metric, line->point, &room));
     return s;
 }

@@ -87,8 +87,8 @@ int prometheus_table_series(struct prometheus_table *t, uint32_t i, const struct
 
 /* A point of the batch that is a series by itself. */
 struct prometheus_line {
-    const struct metric_point *point;
-    uint32_t resource, own; /* whose labels are its; private */
+    uint32_t source, point; /* private, as is: */
+    uint32_t own;           /* whose labels are its */
 };
 
 /* Conditions of prometheus_table_lines. */
@@ -107,7 +107,8 @@ int prometheus_line_labels(const struct prometheus_table *t, const struct promet
                            struct buffer *out);
 
 /* The series that a line is, without labels. */
-struct prometheus_series prometheus_line_series(const struct prometheus_line *line);
+struct prometheus_series prometheus_line_series(const struct prometheus_table *t,
+                                                const struct prometheus_line *line);
 
 /* An attribute value as a label; .p NULL when memory is out. Lists and maps are shown as the hex of their
  * message: the projections keep none by default, and a value must not vanish silently. */

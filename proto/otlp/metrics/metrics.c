@@ -6,8 +6,10 @@
 struct metric_batch *metric_batch_new(struct budget *budget)
 {
     struct metric_batch *b = calloc(1, sizeof *b);
-    if (b)
+    if (b) {
         b->arena = (struct arena)ARENA_INIT(budget);
+        b->lives.budget = budget;
+    }
     return b;
 }
 
@@ -15,6 +17,7 @@ struct metric_batch *metric_batch_free(struct metric_batch *b)
 {
     if (b) {
         arena_release(&b->arena);
+        vec_release(&b->lives);
         free(b);
     }
     return NULL;

@@ -91,12 +91,15 @@ static struct bytes name_of(const struct metric_resource *r)
     return bytes_of(NULL, 0);
 }
 
-static int64_t value_of_resource(const struct metric_resource *r)
+static int64_t value_of_resource(const struct metric_batch *b, const struct metric_resource *r)
 {
+    struct metric_point room;
     int64_t sum = 0;
     for (uint32_t m = 0; m < r->n_metrics; m++)
-        for (uint32_t p = 0; p < r->metrics[m].n_points; p++)
-            sum += r->metrics[m].points[p].stale ? 0 : r->metrics[m].points[p].integer;
+        for (uint32_t p = 0; p < r->metrics[m].n_points; p++) {
+            const struct metric_point *point = metric_point_of(b, &r->metrics[m], p, &room);
+            sum += point->stale ? 0 : point->integer;
+        }
     return sum;
 }
 
@@ -106,7 +109,7 @@ static int64_t value_of(const struct metric_batch *b, const char *service)
     int64_t sum = 0;
     for (uint32_t i = 0; i < b->n_resources; i++)
         if (!service || bytes_is(name_of(&b->resources[i]), service))
-            sum += value_of_resource(&b->resources[i]);
+            sum += value_of_resource(b, &b->resources[i]);
     return sum;
 }
 
@@ -281,7 +284,7 @@ static void churn(struct output_options options, uint32_t collect_every)
         collects++;
         int64_t now[SERVICES] = {0};
         for (uint32_t i = 0; i < b->n_resources; i++) {
-            int64_t value = value_of_resource(&b->resources[i]);
+            int64_t value = value_of_resource(b, &b->resources[i]);
             struct bytes name = name_of(&b->resources[i]);
             told += value;
             uint32_t service = 0;
@@ -407,7 +410,8 @@ static void learn(struct reader *reader, const struct metric_batch *b)
     for (uint32_t i = 0; i < b->n_resources; i++)
         for (uint32_t m = 0; m < b->resources[i].n_metrics; m++)
             for (uint32_t p = 0; p < b->resources[i].metrics[m].n_points; p++) {
-                const struct metric_point *point = &b->resources[i].metrics[m].points[p];
+                struct metric_point room;
+                const struct metric_point *point = metric_point_of(b, &b->resources[i].metrics[m], p, &room);
                 struct known *k = &reader->of[number_of(&b->resources[i])];
                 if (point->stale)
                     continue;
@@ -442,6 +446,37 @@ static void answer(struct world *w, struct asked *a, bool is_read)
     metric_batch_free(a->batch);
     output_receipt_free(a->receipt);
     *a = (struct asked){0};
+}
+
+/* What is held for a page of much that there is, in bytes a series; the labels are few. */
+UNIT(a_page_is_small_beside_what_it_shows)
+{
+    enum { SERVICES = 200, SETS = 100, BYTES = 40 };
+    struct world w;
+    struct reader reader = {0};
+    begin(&w, pulled(1000));
+    for (uint32_t i = 0; i < SERVICES; i++) {
+        char service[32], text[32];
+        snprintf(service, sizeof service, "app-%u", i);
+        aggregate_begin(w.a);
+        const struct attr who = {BYTES_LIT("service.name"),
+                                 {.kind = ATTR_STRING, .text = bytes_str(service)}};
+        const uint32_t resource = aggregate_resource(w.a, &who, 1);
+        for (uint32_t k = 0; k < SETS; k++) {
+            snprintf(text, sizeof text, "what-%u", k);
+            const struct aggregate_label label = {BYTES_LIT("what"), bytes_str(text)};
+            aggregate_add(w.a, resource, aggregate_series(w.a, 0, &label, 1), 1000000 + k);
+        }
+        second(&w);
+    }
+    const size_t before = w.budget.used;
+    struct asked page = ask(&w, &reader);
+    ck_assert_uint_eq(metric_batch_points(page.batch), SERVICES * SETS);
+    ck_assert_uint_lt((w.budget.used - before) / (SERVICES * SETS), BYTES);
+    answer(&w, &page, true);
+    page = ask(&w, &reader);
+    answer(&w, &page, true);
+    end(&w);
 }
 
 UNIT(a_page_that_was_not_read_told_nothing)

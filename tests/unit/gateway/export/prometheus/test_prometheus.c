@@ -587,7 +587,7 @@ static void same_series(const struct prometheus_table *t, const struct prometheu
                         const struct prometheus_series *s)
 {
     struct buffer labels = BUFFER_INIT(0);
-    const struct prometheus_series own = prometheus_line_series(line);
+    const struct prometheus_series own = prometheus_line_series(t, line);
     ck_assert_int_eq(prometheus_line_labels(t, line, &labels), 0);
     ck_assert_msg(bytes_eq(buffer_bytes(&labels), s->labels), "%.*s, %.*s", BYTES_FMT(buffer_bytes(&labels)),
                   BYTES_FMT(s->labels));
