@@ -88,6 +88,11 @@ struct aggregate {
     struct aggregate_delta *pending, **pending_end; /* taken out of an epoch that was then forgotten */
 };
 
+static void make_free(struct cell *cells, uint32_t n)
+{
+    memset(cells, 0xff, n * sizeof *cells); /* KEY_FREE: all bits */
+}
+
 static struct cell *cells_new(struct budget *budget, uint32_t n)
 {
     size_t size = n * sizeof(struct cell);
@@ -98,8 +103,7 @@ static struct cell *cells_new(struct budget *budget, uint32_t n)
         budget_refund(budget, size);
         return NULL;
     }
-    for (uint32_t i = 0; i < n; i++)
-        cells[i].key = KEY_FREE;
+    make_free(cells, n);
     return cells;
 }
 
@@ -218,12 +222,13 @@ uint32_t aggregate_epoch(const struct aggregate *a)
 static uint32_t lookup(struct aggregate *a, struct intern *dict, uint32_t max)
 {
     struct bytes set = buffer_bytes(&a->scratch);
-    uint32_t id = intern_find(dict, set);
+    const uint64_t hash = intern_hash(set);
+    uint32_t id = intern_find_hashed(dict, set, hash);
     if (id != INTERN_NONE)
         return id;
     if (dict->n >= max || a->dict_bytes + set.n > DICT_BYTES_MAX)
         return INTERN_NONE;
-    id = intern_add(dict, set);
+    id = intern_add_hashed(dict, set, hash);
     if (id != INTERN_NONE) {
         a->dict_bytes += set.n;
         a->fresh += set.n + sizeof(struct bytes) + sizeof a->client;
@@ -424,8 +429,7 @@ static void clear_cells(struct aggregate *a)
     exemplars_clear(&a->exemplars);
     latest_clear(&a->latest);
     tally_clear(&a->tally);
-    for (uint32_t i = 0; i < a->n_slots; i++)
-        a->cells[i].key = KEY_FREE;
+    make_free(a->cells, a->n_slots);
     a->n_cells = 0;
     memset(a->spill, 0, a->n_metrics * sizeof *a->spill);
     memset(a->spilled, 0, a->n_metrics * sizeof *a->spilled);

@@ -184,13 +184,21 @@ bool attrset_next(struct bytes *rest, struct attr *ret)
     return true;
 }
 
+static uint32_t count(struct bytes set)
+{
+    struct entry_head head;
+    uint32_t n = 0;
+    for (size_t at = 0; set.n - at >= sizeof head; n++) {
+        memcpy(&head, set.p + at, sizeof head);
+        at += sizeof head + head.key_len + head.value_len;
+    }
+    return n;
+}
+
 int attrset_decode(struct bytes set, struct arena *arena, const struct attr **ret, uint32_t *ret_n)
 {
-    struct attr attr;
-    uint32_t n = 0;
-    for (struct bytes rest = set; attrset_next(&rest, &attr);)
-        n++;
-    struct attr *attrs = arena_calloc(arena, n, sizeof *attrs);
+    const uint32_t n = count(set);
+    struct attr *attrs = arena_alloc(arena, n * sizeof *attrs);
     struct bytes copy = arena_copy(arena, set);
     if (!attrs || !copy.p)
         return -ENOMEM;

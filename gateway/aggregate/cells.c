@@ -91,15 +91,14 @@ static bool has_share(const struct output *o, uint64_t client, bool is_back)
 }
 
 /* One more, of the attributes in scratch. */
-static uint32_t add_resource(struct output *o, uint64_t client)
+static uint32_t add_resource(struct output *o, uint64_t client, uint64_t hash)
 {
     struct output_tables *t = &o->tables;
-    const uint64_t hash = hash_bytes(buffer_bytes(&o->scratch), hash_seed());
     const bool is_back = output_see(o, hash);
     if (!has_share(o, client, is_back) || vec_reserve(&t->known, t->known.n + 1) < 0)
         return INTERN_NONE;
     uint32_t *share = idmap_place(&t->shares, client, 0);
-    uint32_t id = share ? intern_add(&t->resources, buffer_bytes(&o->scratch)) : INTERN_NONE;
+    uint32_t id = share ? intern_add_hashed(&t->resources, buffer_bytes(&o->scratch), hash) : INTERN_NONE;
     if (id == INTERN_NONE)
         return INTERN_NONE;
     ++*share;
@@ -112,9 +111,10 @@ uint32_t output_resource_of_set(struct output *o, struct bytes set, uint64_t cli
 {
     if (!set.p || project(o, set) < 0)
         return RESOURCE_OVERFLOW;
-    uint32_t id = intern_find(&o->tables.resources, buffer_bytes(&o->scratch));
+    const uint64_t hash = intern_hash(buffer_bytes(&o->scratch));
+    uint32_t id = intern_find_hashed(&o->tables.resources, buffer_bytes(&o->scratch), hash);
     if (id == INTERN_NONE)
-        id = add_resource(o, client);
+        id = add_resource(o, client, hash);
     return id == INTERN_NONE ? RESOURCE_OVERFLOW : id + 1;
 }
 
@@ -163,14 +163,14 @@ static void dismiss(struct output *o, uint32_t resource, uint32_t series, uint32
         --*n;
 }
 
-static struct output_cell *cell_make(struct output *o, uint32_t resource, uint32_t series, uint32_t metric)
+/* slot: free; NULL: there is no memory for one. */
+static struct output_cell *cell_make(struct output *o, uint32_t resource, uint32_t series, uint32_t metric,
+                                     struct idmap_slot *slot)
 {
     struct output_tables *t = &o->tables;
-    if (t->cells.n >= OUTPUT_CELLS_MAX || vec_reserve(&t->cells, t->cells.n + 1) < 0)
+    if (!slot || t->cells.n >= OUTPUT_CELLS_MAX || vec_reserve(&t->cells, t->cells.n + 1) < 0)
         return NULL;
-    uint32_t *place = idmap_place(&t->cell_of, idmap_key(resource, series), t->cells.n);
-    if (!place)
-        return NULL;
+    idmap_put(&t->cell_of, slot, idmap_key(resource, series), t->cells.n);
     vec_append(&t->cells,
                (struct output_cell){
                    .resource = resource, .series = series, .metric = metric, .number = t->next_number++});
@@ -178,33 +178,38 @@ static struct output_cell *cell_make(struct output *o, uint32_t resource, uint32
     return vec_last(&t->cells);
 }
 
+static bool is_spare(const struct output *o, uint32_t resource, uint32_t series)
+{
+    return resource == RESOURCE_OVERFLOW && series < o->all->n_metrics;
+}
+
 struct output_cell *output_cell_find(const struct output *o, uint32_t resource, uint32_t series)
 {
-    if (resource == RESOURCE_OVERFLOW && series < o->all->n_metrics)
+    if (is_spare(o, resource, series))
         return &o->tables.cells.p[series];
     uint32_t *place = idmap_find(&o->tables.cell_of, idmap_key(resource, series));
     return place ? &o->tables.cells.p[*place] : NULL;
 }
 
-static bool is_spare(const struct output *o, const struct output_cell *cell)
-{
-    return cell->resource == RESOURCE_OVERFLOW && cell->series < o->all->n_metrics;
-}
-
 struct output_cell *output_cell_live(struct output *o, uint32_t resource, uint32_t series, uint32_t metric)
 {
-    struct output_cell *cell = output_cell_find(o, resource, series);
+    const uint64_t key = idmap_key(resource, series);
+    const bool spare = is_spare(o, resource, series);
+    struct idmap_slot *slot = spare ? NULL : idmap_seek(&o->tables.cell_of, key);
+    struct output_cell *cell = spare                      ? &o->tables.cells.p[series]
+                               : slot && slot->key == key ? &o->tables.cells.p[slot->value]
+                                                          : NULL;
     if (cell && cell->live)
         return cell;
     if (!admit(o, resource, series, metric))
         return NULL;
     if (!cell)
-        cell = cell_make(o, resource, series, metric);
+        cell = cell_make(o, resource, series, metric, slot);
     if (!cell) {
         dismiss(o, resource, series, metric);
         return NULL;
     }
-    if (!is_spare(o, cell))
+    if (!spare)
         o->tables.n_dead--;
     cell->live = true;
     cell->start = o->window_start;
@@ -275,7 +280,7 @@ void output_forget_exemplars(struct output *o)
 void output_end_cell(struct output *o, struct output_cell *cell)
 {
     dismiss(o, cell->resource, cell->series, cell->metric);
-    if (!is_spare(o, cell))
+    if (!is_spare(o, cell->resource, cell->series))
         o->tables.n_dead++;
     *cell = (struct output_cell){.resource = cell->resource,
                                  .series = cell->series,

@@ -146,11 +146,8 @@ static uint32_t resource_of(struct output *o, uint32_t worker, uint32_t resource
 /* Something is added to a resource. */
 static void touch(struct output *o, uint32_t resource)
 {
-    if (resource == RESOURCE_OVERFLOW) {
-        o->n_refused++;
-        stats_add(o->all->stats, STATS_RESOURCE_OVERFLOW, 1);
+    if (resource == RESOURCE_OVERFLOW)
         return;
-    }
     struct output_resource *r = &o->tables.known.p[resource - 1];
     if (o->now - r->last >= OUTPUT_ROUND_NS) {
         r->times++;
@@ -184,22 +181,47 @@ static uint32_t series_of(struct output *o, uint32_t worker, uint32_t resource, 
     return id;
 }
 
-void output_add(struct output *o, uint32_t worker, uint32_t resource, uint32_t series, uint32_t metric,
-                int64_t sum)
+/* A worker's series number, counted from the store's number of metrics instead of the worker's. */
+static uint32_t series_number(const struct output *o, const struct store_generation *g, uint32_t series)
 {
-    bool heaviest = output_names_heaviest(o, metric);
-    if (heaviest && output_has_old_names(o))
-        output_compact(o);
-    uint32_t r = resource_of(o, worker, resource);
-    touch(o, r);
-    uint32_t s = series_of(o, worker, r, series, metric, true);
-    if (heaviest)
-        heaviest_add(o, r, s, metric, sum);
-    else
-        output_add_to(o, r, s, metric, sum);
+    return series < g->n_metrics ? g->slot[series] : series - g->n_metrics + o->all->n_metrics;
 }
 
-/* Where output_add of these numbers went: NULL if that is no longer alive. */
+/* The resource is the output's. */
+static void add_cell(struct output *o, uint32_t worker, uint32_t resource, uint32_t series, uint32_t metric,
+                     int64_t sum)
+{
+    const uint32_t s = series_of(o, worker, resource, series, metric, true);
+    if (resource == RESOURCE_OVERFLOW) {
+        o->n_refused++;
+        stats_add(o->all->stats, STATS_RESOURCE_OVERFLOW, 1);
+    }
+    if (output_names_heaviest(o, metric))
+        heaviest_add(o, resource, s, metric, sum);
+    else
+        output_add_to(o, resource, s, metric, sum);
+}
+
+/* They come by resource, so that each is looked for once; again where tidying up has changed the numbers. */
+static void add_cells(struct output *o, uint32_t worker, const struct aggregate_delta *d,
+                      const struct store_generation *g)
+{
+    uint32_t resource = RESOURCE_OVERFLOW, generation = o->generation;
+    for (uint32_t i = 0; i < d->n_cells; i++) {
+        const struct delta_cell *c = &d->cells[i];
+        const uint32_t metric = g->slot[c->metric];
+        if (output_names_heaviest(o, metric) && output_has_old_names(o))
+            output_compact(o);
+        if (i == 0 || c->resource != d->cells[i - 1].resource || generation != o->generation) {
+            generation = o->generation;
+            resource = resource_of(o, worker, c->resource);
+            touch(o, resource);
+        }
+        add_cell(o, worker, resource, series_number(o, g, c->series), metric, c->sum);
+    }
+}
+
+/* Where add_cell of these numbers went: NULL if that is no longer alive. */
 static struct output_cell *cell_added_to(struct output *o, uint32_t resource, uint32_t series,
                                          uint32_t metric)
 {
@@ -211,10 +233,8 @@ static struct output_cell *cell_added_to(struct output *o, uint32_t resource, ui
     return cell && cell->live ? cell : NULL;
 }
 
-void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemplar *e)
+static void add_exemplar(struct output *o, uint32_t worker, const struct delta_exemplar *e)
 {
-    if (o->options.exemplars == EXEMPLARS_NONE)
-        return;
     uint32_t r = resource_of(o, worker, e->resource);
     uint32_t s = series_of(o, worker, r, e->series, e->metric, false);
     struct largest_candidate *candidate =
@@ -226,4 +246,18 @@ void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemp
     struct output_cell *cell = cell_added_to(o, r, s, e->metric);
     if (cell)
         output_set_exemplar(o, cell, &e->exemplar);
+}
+
+void output_apply(struct output *o, uint32_t worker, const struct aggregate_delta *d,
+                  const struct store_generation *g)
+{
+    add_cells(o, worker, d, g);
+    if (o->options.exemplars == EXEMPLARS_NONE)
+        return;
+    for (uint32_t i = 0; i < d->n_exemplars; i++) {
+        struct delta_exemplar e = d->exemplars[i];
+        e.series = series_number(o, g, e.series);
+        e.metric = g->slot[e.metric];
+        add_exemplar(o, worker, &e);
+    }
 }

@@ -16,11 +16,9 @@ struct output *output_free(struct output *o);
  * (catalogue.h): all streams begin anew with what no collect has told yet. Call before adding. */
 void output_advance(struct output *o, uint64_t now);
 
-/* Adds one delta cell of a worker, at the output's time. */
-void output_add(struct output *o, uint32_t worker, uint32_t resource, uint32_t series, uint32_t metric,
-                int64_t sum);
-
-/* Gives the series its example, if it is alive and the output wants any. */
-void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemplar *e);
+/* Adds a worker's cells, at the output's time, and gives series that are alive their examples, if the output
+ * wants any. g: what the delta's numbers of metrics are in the store. */
+void output_apply(struct output *o, uint32_t worker, const struct aggregate_delta *d,
+                  const struct store_generation *g);
 
 #endif

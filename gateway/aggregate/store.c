@@ -327,12 +327,6 @@ static void learn_all(struct worker_dict *dict, const struct aggregate_delta *d,
         renumber(dict->series.of.p[i], g);
 }
 
-/* A worker's series number, counted from the store's number of metrics instead of the worker's. */
-static uint32_t series_number(const struct store *s, const struct store_generation *g, uint32_t series)
-{
-    return series < g->n_metrics ? g->slot[series] : series - g->n_metrics + s->all.n_metrics;
-}
-
 static void apply_one(struct store *s, uint32_t worker, const struct aggregate_delta *d, uint64_t now)
 {
     struct worker_dict *dict = &s->all.workers[worker];
@@ -346,16 +340,7 @@ static void apply_one(struct store *s, uint32_t worker, const struct aggregate_d
     for (struct output *o = s->outputs; o; o = o->next) {
         output_advance(o, now);
         output_make_room(o);
-        for (uint32_t i = 0; i < d->n_cells; i++) {
-            const struct delta_cell *c = &d->cells[i];
-            output_add(o, worker, c->resource, series_number(s, g, c->series), g->slot[c->metric], c->sum);
-        }
-        for (uint32_t i = 0; i < d->n_exemplars; i++) {
-            struct delta_exemplar e = d->exemplars[i];
-            e.series = series_number(s, g, e.series);
-            e.metric = g->slot[e.metric];
-            output_exemplar(o, worker, &e);
-        }
+        output_apply(o, worker, d, g);
     }
 }
 

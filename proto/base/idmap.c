@@ -2,8 +2,17 @@
 #include "proto/base/idmap.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_SLOTS 64u
+
+_Static_assert(IDMAP_FREE == UINT64_MAX, "made of the same bytes");
+
+static void make_free(struct idmap_slot *slots, uint32_t n)
+{
+    if (n > 0)
+        memset(slots, 0xff, n * sizeof *slots);
+}
 
 static int grow(struct idmap *m)
 {
@@ -15,8 +24,7 @@ static int grow(struct idmap *m)
         budget_refund(m->budget, n * sizeof *slots);
         return -1;
     }
-    for (uint32_t i = 0; i < n; i++)
-        slots[i].key = IDMAP_FREE;
+    make_free(slots, n);
     for (uint32_t i = 0; i < m->n_slots; i++)
         if (m->slots[i].key != IDMAP_FREE)
             *idmap_probe(slots, n, m->slots[i].key) = m->slots[i];
@@ -28,25 +36,25 @@ static int grow(struct idmap *m)
     return 0;
 }
 
-uint32_t *idmap_place(struct idmap *m, uint64_t key, uint32_t fresh)
+struct idmap_slot *idmap_seek(struct idmap *m, uint64_t key)
 {
     struct idmap_slot *slot = m->n_slots > 0 ? idmap_probe(m->slots, m->n_slots, key) : NULL;
-    if (slot && slot->key == key)
-        return &slot->value;
-    if (m->n >= m->n_slots / 2) {
-        if (grow(m) < 0)
-            return NULL;
-        slot = idmap_probe(m->slots, m->n_slots, key);
-    }
-    *slot = (struct idmap_slot){key, fresh};
-    m->n++;
-    return &slot->value;
+    if ((slot && slot->key == key) || m->n < m->n_slots / 2)
+        return slot;
+    return grow(m) == 0 ? idmap_probe(m->slots, m->n_slots, key) : NULL;
+}
+
+uint32_t *idmap_place(struct idmap *m, uint64_t key, uint32_t fresh)
+{
+    struct idmap_slot *slot = idmap_seek(m, key);
+    if (slot && slot->key != key)
+        idmap_put(m, slot, key, fresh);
+    return slot ? &slot->value : NULL;
 }
 
 void idmap_clear(struct idmap *m)
 {
-    for (uint32_t i = 0; i < m->n_slots; i++)
-        m->slots[i].key = IDMAP_FREE;
+    make_free(m->slots, m->n_slots);
     m->n = 0;
 }
 

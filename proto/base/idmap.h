@@ -57,6 +57,16 @@ static inline uint32_t *idmap_find(const struct idmap *m, uint64_t key)
  * until the next call. */
 uint32_t *idmap_place(struct idmap *m, uint64_t key, uint32_t fresh);
 
+/* The key's slot; or a free one with room for it, which idmap_put makes its own. NULL as above; valid until
+ * the next call that adds a key. */
+struct idmap_slot *idmap_seek(struct idmap *m, uint64_t key);
+
+static inline void idmap_put(struct idmap *m, struct idmap_slot *free, uint64_t key, uint32_t value)
+{
+    *free = (struct idmap_slot){key, value};
+    m->n++;
+}
+
 /* Forgets all keys, keeps the memory. */
 void idmap_clear(struct idmap *m);
 

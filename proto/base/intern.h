@@ -10,6 +10,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
+#include "proto/base/hash.h"
 #include "proto/base/hash_table.h"
 #include "proto/base/vec.h"
 
@@ -40,6 +41,14 @@ uint32_t intern_append(struct intern *t, struct bytes b);
 
 /* The number of these bytes, or INTERN_NONE if they were never added. */
 uint32_t intern_find(const struct intern *t, struct bytes b);
+
+/* The same two for who has the hash of the bytes, or asks more than once. */
+static inline uint64_t intern_hash(struct bytes b)
+{
+    return hash_bytes(b, hash_seed());
+}
+uint32_t intern_add_hashed(struct intern *t, struct bytes b, uint64_t hash);
+uint32_t intern_find_hashed(const struct intern *t, struct bytes b, uint64_t hash);
 
 /* The bytes of a number that intern_add gave; NUL-terminated; valid until clear or release. */
 static inline struct bytes intern_get(const struct intern *t, uint32_t id)

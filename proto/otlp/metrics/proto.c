@@ -285,8 +285,12 @@ static inline size_t point_size(const struct metric *m, const struct metric_poin
     return times + labels + (p->stale ? 2 : p->exemplar ? 9 + 2 + exemplar_size(p->exemplar) : 9);
 }
 
-static void put_histogram(struct wire_writer *w, const struct metric_point *p)
+static void put_histogram(struct wire_writer *w, const struct metric *m, const struct metric_point *p)
 {
+    uint8_t *to = wire_room(w, PREFIX_MAX);
+    if (!to)
+        return;
+    wire_filled(w, wire_store_varint(store_tag(to, DATA_POINTS, WIRE_LEN), point_size(m, p, 0)));
     wire_put_fixed64_nonzero(w, POINT_START, p->start_unix_nano);
     wire_put_fixed64_nonzero(w, POINT_TIME, p->time_unix_nano);
     if (p->stale)
@@ -312,24 +316,15 @@ static uint8_t *store_number(uint8_t *p, const struct metric_point *from)
     return from->exemplar ? store_exemplar(p, from->exemplar, from->is_double) : p;
 }
 
-static void put_point(struct request *q, const struct metric *m, const struct metric_point *from)
+/* Where there is room for it. */
+static uint8_t *store_point(struct request *q, uint8_t *p, const struct metric *m,
+                            const struct metric_point *from)
 {
-    const struct bytes labels = m->kind == METRIC_HISTOGRAM ? (struct bytes){0} : labels_of(q, from);
-    const size_t n = point_size(m, from, labels.n);
-    uint8_t *p = wire_room(&q->w, PREFIX_MAX + n);
-    if (!p)
-        return;
-    p = wire_store_varint(store_tag(p, DATA_POINTS, WIRE_LEN), n);
-    if (m->kind == METRIC_HISTOGRAM) {
-        wire_filled(&q->w, p);
-        put_histogram(&q->w, from);
-        return;
-    }
+    const struct bytes labels = labels_of(q, from);
+    p = wire_store_varint(store_tag(p, DATA_POINTS, WIRE_LEN), point_size(m, from, labels.n));
     p = store_time(p, POINT_START, from->start_unix_nano);
     p = store_number(store_time(p, POINT_TIME, from->time_unix_nano), from);
-    if (labels.n > 0)
-        memcpy(p, labels.p, labels.n);
-    wire_filled(&q->w, p + labels.n);
+    return labels.n > 0 ? mempcpy(p, labels.p, labels.n) : p;
 }
 
 /* ---- what is around points ---- */
@@ -395,10 +390,17 @@ static void put_metric(struct request *q, const struct metric *m, uint32_t first
                   : m->kind == METRIC_HISTOGRAM ? METRIC_DATA_HISTOGRAM
                                                 : METRIC_DATA_GAUGE,
                   WIRE_LEN);
-    wire_filled(&q->w, wire_store_varint(p, data));
+    p = wire_store_varint(p, data);
+    if (unlikely(m->kind == METRIC_HISTOGRAM)) {
+        wire_filled(&q->w, p);
+        for (uint32_t i = first; i < first + n; i++)
+            put_histogram(&q->w, m, &m->points[i]);
+        wire_put_raw(&q->w, end);
+        return;
+    }
     for (uint32_t i = first; i < first + n; i++)
-        put_point(q, m, &m->points[i]);
-    wire_put_raw(&q->w, end);
+        p = store_point(q, p, m, &m->points[i]);
+    wire_filled(&q->w, mempcpy(p, end.p, end.n));
 }
 
 /* The points of a metric from the first on, as many as fit; how many those are. */
