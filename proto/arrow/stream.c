@@ -266,7 +266,7 @@ static int make_context(struct arrow_stream *s, int codec)
     LZ4F_dctx *lz4 = NULL;
     if (codec == CODEC_LZ4 ? s->lz4 : s->zstd)
         return 0;
-    int r = codec == CODEC_LZ4 ? library_load(&library_lz4, NULL) : 0;
+    int r = library_load(codec == CODEC_LZ4 ? &library_lz4 : &library_zstd, NULL);
     if (r < 0)
         return r;
     if (!budget_charge(s->arena.budget, bytes))

@@ -8,6 +8,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "proto/base/library/library.h"
 #include "proto/coding/job.h"
 #include "proto/coding/snappy.h"
 
@@ -41,7 +42,8 @@ struct coding_decoder *coding_decoder_free(struct coding_decoder *d)
         return NULL;
     if (d->deflate)
         libdeflate_free_decompressor(d->deflate);
-    ZSTD_freeDCtx(d->zstd);
+    if (d->zstd)
+        ZSTD_freeDCtx(d->zstd);
     free(d);
     return NULL;
 }
@@ -79,10 +81,13 @@ static int deflate_decode(struct coding_decoder *d, enum coding c, struct job *j
 {
     if (c == CODING_GZIP && j->in.n < GZIP_MEMBER_MIN)
         return CODING_CORRUPT;
+    int r = library_load(&library_deflate, NULL);
+    if (r < 0)
+        return r;
     if (!d->deflate && !(d->deflate = libdeflate_alloc_decompressor()))
         return -ENOMEM;
     size_t guess;
-    int r = deflate_guess(j, c, &guess);
+    r = deflate_guess(j, c, &guess);
     if (r != 0 || (r = job_reserve(j, guess)) != 0)
         return r;
 
@@ -233,7 +238,9 @@ static int zstd_frame(struct coding_decoder *d, struct bytes in, const struct zs
 static int zstd_decode(struct coding_decoder *d, struct job *j)
 {
     struct bytes in = j->in;
-    int r = job_reserve(j, 0);
+    int r = library_load(&library_zstd, NULL);
+    if (r == 0)
+        r = job_reserve(j, 0);
     if (r == 0 && !d->zstd && !(d->zstd = ZSTD_createDCtx()))
         r = -ENOMEM;
     if (r == 0 && in.n == 0)

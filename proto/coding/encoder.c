@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
+#include "proto/base/library/library.h"
 #include "proto/base/macros.h"
 #include "proto/coding/snappy.h"
 
@@ -33,12 +34,11 @@ struct coding_encoder *coding_encoder_new(enum coding c, int level)
     e->coding = c;
     bool made = true;
     if (c == CODING_GZIP || c == CODING_DEFLATE) {
-        e->deflate = libdeflate_alloc_compressor(level_cut(level, 6, 12));
-        made = e->deflate;
+        made = library_load(&library_deflate, NULL) == 0 &&
+               (e->deflate = libdeflate_alloc_compressor(level_cut(level, 6, 12)));
     } else if (c == CODING_ZSTD) {
         e->level = level_cut(level, 3, 19);
-        e->zstd = ZSTD_createCCtx();
-        made = e->zstd;
+        made = library_load(&library_zstd, NULL) == 0 && (e->zstd = ZSTD_createCCtx());
     }
     return made ? e : coding_encoder_free(e);
 }
@@ -49,7 +49,8 @@ struct coding_encoder *coding_encoder_free(struct coding_encoder *e)
         return NULL;
     if (e->deflate)
         libdeflate_free_compressor(e->deflate);
-    ZSTD_freeCCtx(e->zstd);
+    if (e->zstd)
+        ZSTD_freeCCtx(e->zstd);
     free(e);
     return NULL;
 }

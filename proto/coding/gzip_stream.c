@@ -5,6 +5,8 @@
 #include <isa-l/igzip_lib.h>
 #include <stdlib.h>
 
+#include "proto/base/library/library.h"
+
 /* Its level 1 is as quick and packs less, 3 takes twice as long for 2 %. */
 #define LEVEL 2
 #define ROOM  ((size_t)4 << 10)
@@ -18,7 +20,7 @@ _Static_assert(sizeof(struct gzip_stream) <= GZIP_STREAM_BYTES, "what one takes 
 
 struct gzip_stream *gzip_stream_new(void)
 {
-    struct gzip_stream *g = calloc(1, sizeof *g);
+    struct gzip_stream *g = library_load(&library_isal, NULL) == 0 ? calloc(1, sizeof *g) : NULL;
     if (!g)
         return NULL;
     isal_deflate_init(&g->z);

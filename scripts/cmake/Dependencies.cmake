@@ -3,7 +3,7 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 foreach(pair
         "uv;libuv" "nghttp2;libnghttp2" "protobufc;libprotobuf-c" "jsonc;json-c"
-        "yaml;yaml-0.1" "pcre2;libpcre2-8" "zlib;zlib" "deflate;libdeflate" "isal;libisal" "zstd;libzstd" "check;check")
+        "pcre2;libpcre2-8" "zlib;zlib" "check;check")
     list(GET pair 0 short)
     list(GET pair 1 package)
     pkg_check_modules(${short} REQUIRED IMPORTED_TARGET ${package})
@@ -12,7 +12,8 @@ foreach(pair
 endforeach()
 # Loaded when something needs them (proto/base/library) by a program with PG_ON_DEMAND, and linked with any other.
 foreach(pair
-        "crypt;libcrypt" "lz4;liblz4" "openssl;openssl" "rdkafka;rdkafka" "snappy;snappy" "sqlite3;sqlite3")
+        "crypt;libcrypt" "deflate;libdeflate" "isal;libisal" "lz4;liblz4" "openssl;openssl" "rdkafka;rdkafka"
+        "snappy;snappy" "sqlite3;sqlite3" "yaml;yaml-0.1" "zstd;libzstd")
     list(GET pair 0 short)
     list(GET pair 1 package)
     pkg_check_modules(${short} REQUIRED IMPORTED_TARGET ${package})

@@ -2,6 +2,7 @@
 connection's pings; the polite end. Frames of HTTP/2 are written by hand where a library would be too well behaved."""
 import collections
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -14,6 +15,7 @@ import struct
 import subprocess
 import threading
 import time
+import urllib.request
 
 import peers
 import pytest
@@ -461,18 +463,30 @@ def test_a_gateway_that_was_just_started_is_small(own_memory):
     with running(Gateway("--set", "service.workers=1", listen=1)) as g:
         # Measured 2.8 MB with all packs; 3.7 with all libraries linked; 4.5 with tables in pages that were there.
         assert g.rss_kib("RssAnon") < 3300
-        assert not re.search(r"/lib(ssl|crypto|rdkafka|sqlite3|snappy|stdc\+\+|lz4|crypt)\b", mappings(g))
+        assert not re.search(r"/lib(ssl|crypto|rdkafka|sqlite3|snappy|stdc\+\+|lz4|crypt|deflate|isal|yaml|zstd)\b", mappings(g))
 
 
 def mappings(gateway):
     return pathlib.Path(f"/proc/{gateway.pid}/maps").read_text()
 
 
-def test_a_library_is_loaded_by_the_first_request_that_needs_it(own_memory):
+# A body of nothing: RFC 8878 section 3.1.1, a frame of one empty block.
+@pytest.mark.parametrize("library, coding, body", [("snappy", "snappy", b"\0"), ("deflate", "gzip", gzip.compress(b"")),
+                                                   ("zstd", "zstd", b"\x28\xb5\x2f\xfd\x20\0\1\0\0")])
+def test_a_library_is_loaded_by_the_first_request_that_needs_it(own_memory, library, coding, body):
     with running(Gateway(listen=1)) as g:
-        assert "/libsnappy" not in mappings(g)
-        assert g.post(b"\0", {"content-encoding": "snappy"})[0] == 200
-        assert "/libsnappy" in mappings(g)
+        assert f"/lib{library}" not in mappings(g)
+        assert g.post(body, {"content-encoding": coding})[0] == 200
+        assert f"/lib{library}" in mappings(g)
+
+
+def test_a_library_is_loaded_by_the_first_page_that_needs_it(own_memory):
+    with running(Gateway(listen=1)) as g:
+        assert "/libisal" not in mappings(g)
+        page = urllib.request.Request(f"http://127.0.0.1:{g.admin}/metrics", headers={"accept-encoding": "gzip"})
+        with urllib.request.urlopen(page, timeout=PATIENCE) as answer:
+            assert b"profgate_" in gzip.decompress(answer.read())
+        assert "/libisal" in mappings(g)
 
 
 def test_an_idle_connection_over_tls_is_small(own_memory, authority, server):

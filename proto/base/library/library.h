@@ -26,11 +26,15 @@ struct library {
 /* Weak: at NULL in a program that is linked with it. */
 #define LIBRARY_DECLARE(name) extern struct library name __attribute__((weak))
 LIBRARY_DECLARE(library_crypt);
+LIBRARY_DECLARE(library_deflate);
+LIBRARY_DECLARE(library_isal);
 LIBRARY_DECLARE(library_lz4);
 LIBRARY_DECLARE(library_openssl);
 LIBRARY_DECLARE(library_rdkafka);
 LIBRARY_DECLARE(library_snappy);
 LIBRARY_DECLARE(library_sqlite3);
+LIBRARY_DECLARE(library_yaml);
+LIBRARY_DECLARE(library_zstd);
 
 /* Its functions may be called from now on, by every thread; it is never unloaded. Costs nothing when it was
  * there before. 0; -ELIBACC with *e: it is not installed, or lacks a function, and none of them may be

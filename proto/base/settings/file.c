@@ -7,6 +7,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "proto/base/library/library.h"
 #include "proto/base/macros.h"
 #include "proto/base/nearest.h"
 
@@ -151,7 +152,8 @@ static int parse(struct settings_file *f, struct bytes text)
 {
     if (text.n > SETTINGS_FILE_MAX)
         return error_set(f->e, -EINVAL, "%s: longer than 1 MiB", f->name);
-    int r = parse_with(f, text, check_events);
+    int r = library_load(&library_yaml, f->e);
+    r = r < 0 ? r : parse_with(f, text, check_events);
     return r < 0 ? r : parse_with(f, text, load);
 }
 

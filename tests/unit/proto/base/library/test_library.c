@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/base/library dep_crypt dep_lz4 dep_openssl dep_rdkafka dep_snappy dep_sqlite3 */
+/* needs: proto/coding dep_crypt dep_lz4 dep_openssl dep_rdkafka dep_sqlite3 dep_yaml */
 #include "proto/base/library/library.h"
 
 #include <crypt.h>
 #include <errno.h>
+#include <isa-l/igzip_lib.h>
+#include <libdeflate.h>
 #include <librdkafka/rdkafka.h>
 #include <lz4frame.h>
 #include <openssl/ssl.h>
@@ -13,6 +15,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <yaml.h>
+#include <zstd.h>
 
 #include "tests/lib/unit.h"
 
@@ -20,6 +24,25 @@
 static bool crypt_works(void)
 {
     return crypt_checksalt("$6$salt$") != CRYPT_SALT_INVALID && crypt_checksalt("%") == CRYPT_SALT_INVALID;
+}
+
+static bool deflate_works(void)
+{
+    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+    const bool made = d != NULL;
+    libdeflate_free_decompressor(d);
+    return made;
+}
+
+static bool isal_works(void)
+{
+    static struct isal_zstream z;
+    isal_deflate_init(&z);
+    z.end_of_stream = 1;
+    uint8_t out[64];
+    z.next_out = out;
+    z.avail_out = sizeof out;
+    return isal_deflate(&z) == COMP_OK && z.avail_out < sizeof out;
 }
 
 static bool lz4_works(void)
@@ -54,12 +77,27 @@ static bool sqlite3_works(void)
     return rc == SQLITE_OK && sqlite3_close(db) == SQLITE_OK;
 }
 
+static bool yaml_works(void)
+{
+    yaml_parser_t parser;
+    const bool made = yaml_parser_initialize(&parser);
+    yaml_parser_delete(&parser);
+    return made;
+}
+
+static bool zstd_works(void)
+{
+    return !ZSTD_isError(ZSTD_compressBound(100));
+}
+
 static const struct {
     struct library *library;
     bool (*works)(void);
 } all[] = {
-    {&library_crypt, crypt_works},     {&library_lz4, lz4_works},       {&library_openssl, openssl_works},
-    {&library_rdkafka, rdkafka_works}, {&library_snappy, snappy_works}, {&library_sqlite3, sqlite3_works},
+    {&library_crypt, crypt_works},   {&library_deflate, deflate_works}, {&library_isal, isal_works},
+    {&library_lz4, lz4_works},       {&library_openssl, openssl_works}, {&library_rdkafka, rdkafka_works},
+    {&library_snappy, snappy_works}, {&library_sqlite3, sqlite3_works}, {&library_yaml, yaml_works},
+    {&library_zstd, zstd_works},
 };
 
 static bool is_mapped(const char *name)
