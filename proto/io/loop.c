@@ -8,8 +8,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "proto/base/clock.h"
@@ -91,6 +94,18 @@ static void on_reserved(uv_poll_t *poll, int status, int events)
     (void)poll, (void)status, (void)events; /* nothing ever happens to it */
 }
 
+/* libuv writes zeros to all of its table. A page of nothing else is given back, and comes again when a file
+ * has a place in it. */
+static void give_back_zeros(void *table, size_t n)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = (uintptr_t)table + n;
+    for (uintptr_t at = ((uintptr_t)table + page - 1) & -page; at + page <= end; at += page) {
+        uint8_t *p = (uint8_t *)at;
+        if (p[0] == 0 && memcmp(p, p + 1, page - 1) == 0)
+            madvise(p, page, MADV_DONTNEED);
+    }
+}
+
 /* Watching the file of the highest number there will be makes room for all below it. */
 int io_loop_reserve(struct io_loop *l, uint32_t files)
 {
@@ -109,6 +124,7 @@ int io_loop_reserve(struct io_loop *l, uint32_t files)
     r = uv_poll_start(&poll, UV_READABLE, on_reserved);
     uv_close((uv_handle_t *)&poll, NULL);
     uv_run(&l->uv, UV_RUN_NOWAIT); /* forgets `poll` */
+    give_back_zeros(l->uv.watchers, l->uv.nwatchers * sizeof *l->uv.watchers);
     return r;
 }
 

@@ -20,9 +20,9 @@ struct uv_loop_s;
  * here on. */
 struct io_loop *io_loop_new(void);
 
-/* Takes the memory for watching as many files at once now. Later libuv takes it as files come, and ends the
- * process where there is none (1.44, uv__io_start: abort). At most as many as the process may open; before
- * the loop runs. 0 or a negative errno: nothing is taken. */
+/* Takes the memory for watching as many files at once now, in pages that come when files do. Later libuv
+ * takes it as files come, and ends the process where there is none (1.44, uv__io_start: abort). At most as
+ * many as the process may open; before the loop runs. 0 or a negative errno: nothing is taken. */
 int io_loop_reserve(struct io_loop *l, uint32_t files);
 
 /* Runs what is left until every handle that is being closed is closed, then frees. Posted functions that

@@ -461,8 +461,8 @@ def own_memory():
 
 def test_a_gateway_that_was_just_started_is_small(own_memory):
     with running(Gateway("--set", "service.workers=1", listen=1)) as g:
-        # Measured 2.8 MB with all packs; 3.7 with all libraries linked; 4.5 with tables in pages that were there.
-        assert g.rss_kib("RssAnon") < 3300
+        # Measured 2.5 MB with all packs; 3.4 with all libraries linked; 4.2 with tables in pages that were there.
+        assert g.rss_kib("RssAnon") < 3000
         assert not re.search(r"/lib(ssl|crypto|rdkafka|sqlite3|snappy|stdc\+\+|lz4|crypt|deflate|isal|yaml|zstd)\b", mappings(g))
 
 

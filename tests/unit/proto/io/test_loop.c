@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
@@ -55,6 +56,30 @@ UNIT(room_for_files_is_taken_at_once)
     close(high);
     close(fds[0]);
     close(fds[1]);
+}
+
+/* A table for many files is not there yet where there are none. */
+UNIT(room_for_files_is_no_memory_until_there_are_files)
+{
+    struct rlimit limit;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur < 20000)
+        unit_skip("this process may open too few files");
+    struct io_loop *l = unit_made(io_loop_new());
+    const uv_loop_t *uv = io_loop_uv(l);
+    ck_assert_int_eq(io_loop_reserve(l, 20000), 0);
+    unsigned char is_there[1024] = {0};
+    const uintptr_t from = ((uintptr_t)uv->watchers + page - 1) & -page,
+                    to = (uintptr_t)(uv->watchers + uv->nwatchers) & -page;
+    size_t n = (to - from) / page, there = 0;
+    ck_assert_uint_ge(n, 16);
+    ck_assert_uint_le(n, sizeof is_there);
+    ck_assert_int_eq(mincore((void *)from, to - from, is_there), 0);
+    for (size_t i = 0; i < n; i++)
+        there += is_there[i] & 1;
+    ck_assert_uint_le(there, 1); /* the first may have files */
+    io_loop_free(l);
 }
 
 /* More than may be open: what there may be. None: nothing. */
