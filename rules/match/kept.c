@@ -45,8 +45,8 @@ static bool takes(struct match_kept *x, const struct rule_keep *keep, const stru
 
 uint32_t match_kept_active(struct match_kept *x, const struct rules_profile *p)
 {
-    uint32_t type = match_strings_add(x->strings, p->type), unit = match_strings_add(x->strings, p->unit),
-             active;
+    uint32_t type = match_strings_add(x->strings, weigh_name(p->type)),
+             unit = match_strings_add(x->strings, weigh_name(p->unit)), active;
     uint32_t n = x->p->keeps.n, words = (n + 31) / 32 + 1;
     if (type == RULES_NONE || unit == RULES_NONE)
         return RULES_NONE;

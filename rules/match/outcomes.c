@@ -129,8 +129,8 @@ uint32_t match_outcomes_active(struct match_outcomes *o, const uint64_t *mask)
 
 uint32_t match_outcomes_alone(struct match_outcomes *o, const struct rules_profile *p)
 {
-    uint32_t type = match_strings_add(o->reads->strings, p->type),
-             unit = match_strings_add(o->reads->strings, p->unit), active;
+    uint32_t type = match_strings_add(o->reads->strings, weigh_name(p->type)),
+             unit = match_strings_add(o->reads->strings, weigh_name(p->unit)), active;
     bool timed = rules_time_of(p).how != RULES_TIME_NONE;
     if (type == RULES_NONE || unit == RULES_NONE)
         return RULES_NONE;

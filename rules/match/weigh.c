@@ -80,15 +80,12 @@ static bool meets_with(struct match_strings *strings, const struct rule_pattern 
     return changed && meets(strings, on, buffer_bytes(text));
 }
 
-/* Longer ones are no names, and would be joined anew for each profile that has another unit. */
-#define TYPE_MAX 1024u
-
 bool weigh_type_is(struct match_strings *strings, const struct rule_pattern *on,
                    const struct rules_profile *p)
 {
     struct buffer joined = BUFFER_INIT(0);
     bool takes = false;
-    if (p->type.n + p->unit.n > TYPE_MAX)
+    if (p->type.n + p->unit.n > WEIGH_TYPE_MAX)
         return false;
     if (buffer_add_bytes(&joined, p->type) < 0 || buffer_add(&joined, "/", 1) < 0 ||
         buffer_add_bytes(&joined, p->unit) < 0)

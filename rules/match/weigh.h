@@ -50,6 +50,17 @@ void weigh_choose(struct match_strings *strings, const struct rules_profile *gro
 bool weigh_type_is(struct match_strings *strings, const struct rule_pattern *on,
                    const struct rules_profile *p);
 
+/* Longer ones, both together, are no names, and would be joined anew for each profile that has another unit.
+ */
+#define WEIGH_TYPE_MAX 1024u
+
+/* As much of a type or unit as says which rules take it: of what is too long it is not the whole that
+ * matters. */
+static inline struct bytes weigh_name(struct bytes text)
+{
+    return bytes_of(text.p, min_of(text.n, (size_t)WEIGH_TYPE_MAX + 1));
+}
+
 /* The place of a profile's TYPE/UNIT among those of a kind; RULES_NONE: it is not of it. */
 uint32_t weigh_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p);
 
