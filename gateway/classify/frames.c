@@ -36,13 +36,26 @@ uint32_t frames_string(struct classify *c, uint32_t string)
     return string_of(c, string);
 }
 
+/* Of a text that many values may refer to, so that each is not as dear as the text is long. */
+static __attribute__((noinline)) uint32_t long_text(struct classify *c, struct bytes text)
+{
+    struct long_text *known =
+        &c->request.long_texts[hash_mix((uintptr_t)text.p, text.n) % CLASSIFY_LONG_TEXTS];
+    if (known->p == text.p && known->n == text.n)
+        return known->id;
+    uint32_t id = rules_matcher_string(c->matcher, text);
+    *known = (struct long_text){text.p, text.n, id};
+    return id;
+}
+
 /* What is written is work, and beyond its bound there are no texts: the request is refused (classify.c). One
  * that is too long is none, too. */
 static uint32_t value_text(struct classify *c, const struct attr_value *value)
 {
     struct classify_request *r = &c->request;
     if (value->kind == ATTR_STRING)
-        return rules_matcher_string(c->matcher, value->text);
+        return likely(value->text.n < CLASSIFY_LONG) ? rules_matcher_string(c->matcher, value->text)
+                                                     : long_text(c, value->text);
     if (r->work > r->work_max)
         return RULES_NONE;
     buffer_clear(&c->text, 1 << 16);
@@ -460,6 +473,7 @@ int frames_prepare(struct classify *c)
     if (classify_room(&r->string_id, v->string.n) < 0 || classify_room(&r->location_type, v->location.n) < 0)
         return -ENOMEM;
     memset(r->string_id.p, 0, v->string.n * sizeof *r->string_id.p);
+    memset(r->long_texts, 0, sizeof r->long_texts);
     if (prepare_memos(c) < 0 || prepare_attributes(c) < 0 || prepare_frame_numbers(c) < 0 ||
         classify_room(&r->frame_class, r->n_frames) < 0 || classify_room(&r->asked_frames, r->n_frames) < 0 ||
         classify_room(&r->asked_functions, v->function.n) < 0 ||

@@ -161,6 +161,15 @@ struct said {
     uint32_t says; /* rules_matcher_sample */
 };
 
+/* Strings of the view that were numbered by where they are. */
+#define CLASSIFY_LONG       256u /* bytes; shorter ones are hashed */
+#define CLASSIFY_LONG_TEXTS 64u
+struct long_text {
+    const uint8_t *p;
+    size_t n;
+    uint32_t id;
+};
+
 /* What one request has. */
 struct classify_request {
     const struct profiles *view;
@@ -169,6 +178,7 @@ struct classify_request {
     uint64_t said;                 /* hashed into lists of this request */
     uint32_t n_frames, *frames_at; /* [location]; NULL: every location is one frame */
     struct rules_stack stack;      /* being walked; its classes are the request's */
+    struct long_text long_texts[CLASSIFY_LONG_TEXTS];
     struct profile_memo last_active, last_time;
     uint64_t work, work_max; /* CLASSIFY_WORK_… */
     uint64_t unweighed;

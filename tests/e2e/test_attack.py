@@ -87,6 +87,7 @@ CONTENT = {
     "same-key": (64, {"200"}),
     "list-by-samples": (64, {"200"}),
     "type-by-units": (64, {"200"}),
+    "text-by-attributes": (64, {"200"}),
     "list-by-resources": (200, {"413", "503"}),  # 80 MB of texts for a thread, and then no more
     "empties": (96, {"200", "400"}),
 }
@@ -274,7 +275,7 @@ def test_memory_is_given_back():
 def test_a_product_of_two_halves_costs_no_more_than_their_sum():
     """Requests four times as large cost about four times as much, not sixteen times: judged within one run."""
     kinds = ["stack-by-profiles", "stack-by-resources", "stack-by-samples", "mapping-by-locations", "resource-by-profiles",
-             "profile-by-samples", "same-key", "lines-by-stack"]
+             "profile-by-samples", "same-key", "lines-by-stack", "type-by-units", "text-by-attributes"]
     with running(Gateway("--set", "service.workers=1")) as gateway:
         for kind in kinds:
             small, large = hostile.build(kind, CONTENT_BYTES // 2), hostile.build(kind, CONTENT_BYTES * 2)

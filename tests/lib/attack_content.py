@@ -266,6 +266,15 @@ def type_by_units(size, rng):
                         [field(1, field(1, long) + field(2, d.string("u%x" % i))) + sample for i in range(size // 2 // 26)])])
 
 
+def text_by_attributes(size, rng):
+    """Half the bytes are a text, the other half attributes that are a frame's type by that text."""
+    d = Dictionary()
+    key, text = d.string("profile.frame.type"), d.string(b"t" * (size // 2))
+    d.tables[6] += [field(1, key) + field(2, field(8, text))] * (size // 2 // 12)
+    profile = profile_of(d, sample_of(d.stack(varint(d.kernel_location("vfs_read")))))
+    return message(d, [(resource_of((b"service.name", b"a")), [profile])])
+
+
 def empties(size, rng):
     """Empty messages: two bytes each, an entry of several columns each."""
     d = Dictionary()
@@ -296,7 +305,7 @@ def long_names(size, rng):
 KINDS = {f.__name__.replace("_", "-"): f for f in (
     services, strings, leaves, long_name, long_names, repetitive_names, stack_by_profiles, stack_by_resources, stack_by_samples,
     stacks, lines_by_stack, mapping_by_locations, resource_by_profiles, profile_by_samples, same_key, list_by_samples,
-    list_by_resources, type_by_units, empties, valid)}
+    list_by_resources, type_by_units, text_by_attributes, empties, valid)}
 
 
 def build(kind, size, seed=1):

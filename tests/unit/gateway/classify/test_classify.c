@@ -389,6 +389,31 @@ UNIT(a_resource_is_known_by_its_message_only_if_that_says_all)
     world_free(w);
 }
 
+/* The next request has its texts where the one before had its own. */
+UNIT(a_long_text_is_known_by_its_place_in_one_request_alone)
+{
+    struct world *w = world_new(C("r", "label a = resource[\"service.name\"]"));
+    char name[301], want[2][300];
+    int64_t one = 1;
+    for (int i = 0; i < 2; i++) {
+        memset(name, 'a' + i, sizeof name - 1);
+        name[sizeof name - 1] = 0;
+        snprintf(want[i], sizeof want[i], "r{a=%.256s}", name);
+    }
+    memset(name, 'a', sizeof name - 1);
+    resource(w, name);
+    profile(w, "x", "y", 0, 1);
+    sample(w, frame(w, "go", "f"), 0, &one);
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, want[0]), 1);
+    struct bytes text = w->view.key_value.attr[0].value.text;
+    memset((uint8_t *)text.p, 'b', text.n);
+    push(w);
+    ck_assert_int_eq(sum_of(w, want[1]), 1);
+    world_free(w);
+}
+
 #define WEIGHTS                                                      \
     "counter t { describe \"d\" unit \"s\" on any value time }\n"    \
     "counter s { describe \"d\" unit \"1\" on any value samples }\n" \
