@@ -238,7 +238,7 @@ struct task_struct___tls {
 } BY_NAME;
 
 struct linux_binprm {
-    const char *filename;
+    const char *interp; /* what is executed: of a script its interpreter; else what execve was told */
     struct file *file;
 } BY_NAME;
 

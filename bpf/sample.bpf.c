@@ -41,7 +41,7 @@ static __always_inline void want_executable(struct task_struct *task, struct lin
         want->key = RUNTIME_WISH(want->head.start, want->head.pid, runtime);
     want->start = BPF_CORE_READ(task, mm, start_code);
     want->end = 0;
-    if (bpf_probe_read_kernel_str(want->path, sizeof want->path, bprm->filename) <= 0)
+    if (bpf_probe_read_kernel_str(want->path, sizeof want->path, bprm->interp) <= 0)
         want->path[0] = 0;
     bpf_ringbuf_output(&wants, want, sizeof *want, BPF_RB_FORCE_WAKEUP);
 }
@@ -98,7 +98,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
     if (n_context_places)
         bpf_map_delete_elem(&context_places, &pid);
     forget_places(pid);
-    const char *path = bprm->filename;
+    const char *path = bprm->interp;
     struct exec_scratch *e = bpf_map_lookup_elem(&exec_scratches, &mine);
     if (!e || note_program(pid, task->group_leader->start_boottime, path))
         return 0;

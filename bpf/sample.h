@@ -15,7 +15,7 @@
 #define SAMPLE_USER_MAX   UNWIND_FRAMES_MAX
 
 #define SAMPLE_COMM_LEN 16  /* TASK_COMM_LEN, NUL included */
-#define SAMPLE_PATH_MAX 256 /* of an executable's name as it was given to execve; longer ones are cut */
+#define SAMPLE_PATH_MAX 256 /* of an executable's name as execve or a script has it; longer ones are cut */
 
 enum sample_kind {
     SAMPLE_STACK = 1, /* struct sample_head, then SAMPLE_BODY_BYTES: see struct sample_frame */

@@ -51,6 +51,20 @@ def test_processes_of_1_ms_are_whole(tmp_path, linked):
             assert len(whole) >= 0.97 * len(warm), said
 
 
+def test_a_script_is_never_taken_for_an_executable(tmp_path):
+    """Also not one that has ended before anybody looked who it was."""
+    shell = pathlib.Path("/bin/sh").resolve().name
+    script = tmp_path / "pg-script"
+    script.write_text("#!/bin/sh\ni=0; while [ $i -lt 2000 ]; do i=$((i+1)); done\n")
+    script.chmod(0o755)
+    with Kinds() as receiver:
+        profiled(receiver, ["--frequency", "397", "--include", f"executable={shell}"],
+                 [sys.executable, "-c", f"import subprocess\nfor _ in range(300): subprocess.run(['{script}'], check=True)"])
+    told = [about for about in receiver.resources.values() if about.get("process.executable.name") in ("sh", shell)]
+    assert len(told) >= 100, len(told)
+    assert not [about for about in receiver.resources.values() if "pg-script" in about.get("process.executable.path", "")]
+
+
 def test_a_fork_without_exec_has_its_parent_s_name(truth):
     code = ("import os, sys, time\n"
             "for i in range(60):\n"
