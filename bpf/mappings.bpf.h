@@ -80,15 +80,18 @@ __attribute__((noinline)) __u64 maple_slot(__u32 mine, __u64 entry, __u64 page)
         return 0;
     /* A parent, then 15 pivots and 16 slots, or 9 and 10 in a node that also keeps gaps (arange). A pivot is
      * the last address of its slot; the first 0 is behind the last pivot used. */
-    __u64 n_pivots = 15 - 6 * (type >> 1 & type & 1), slot = 0;
+    __u64 n_pivots = 15 - 6 * (type >> 1 & type & 1);
+    volatile __u64 *slot = &node->word[0]; /* in a register, each that there may be is verified by itself */
+    *slot = n_pivots;
+#pragma clang loop unroll(disable)
     for (__u64 i = 0; i < 15; i++) {
         __u64 pivot = node->word[1 + i] >> PAGE_SHIFT;
-        if (i >= n_pivots || !pivot || pivot >= page)
+        if (i >= n_pivots || !pivot || pivot >= page) {
+            *slot = i;
             break;
-        slot++;
+        }
     }
-    slot += 1 + n_pivots;
-    return node->word[slot & (MAPLE_NODE_WORDS - 1)];
+    return node->word[(1 + n_pivots + *slot) & (MAPLE_NODE_WORDS - 1)];
 }
 
 static __always_inline __u64 find_in_maple(__u32 mine, struct mm_struct___v6_1 *mm, __u64 address)

@@ -499,9 +499,11 @@ __attribute__((noinline)) int send_rest(__u32 slot)
     rest->user = bpf_get_current_uid_gid();
     rest->n_ahead = w->n_ahead;
     rest->is_told = w->is_told;
+    __u32 number = s->head.rest;
+    __u64 from = w->at.sp & ~4095ull;
 #pragma clang loop unroll(disable)
-    for (__u32 i = 0; i < UNWIND_REST_PAGES; i++)
-        if (copy_page(s->head.rest, i, w->at.sp & ~4095ull))
+    for (__u64 i = 0; i < UNWIND_REST_PAGES; i++)
+        if (copy_page(number, i, from))
             break;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
     _Static_assert(UNWIND_REST_WAYS == CACHE_WAYS, "all that is remembered");

@@ -9,6 +9,8 @@
  *     UNWIND_LOAD(w, address, value)    *value = the 8 bytes at address of the thread's memory; 0 if it can
  *     UNWIND_IN_STACK(w, r, address)    whether 16 bytes at address are in the stack that r->sp is in, or in
  *                                       one the thread may have come from
+ *     UNWIND_SIGNAL(w, r)               if it is to be other than by UNWIND_LOAD: leaves the frame of a
+ *                                       signal handler by unwind_interrupted; how it ended
  */
 #ifndef BPF_UNWIND_STEP_H
 #define BPF_UNWIND_STEP_H
@@ -16,7 +18,6 @@
 #include "bpf/unwind.h"
 
 #define UNWIND_INLINE static inline __attribute__((always_inline))
-#define UNWIND_APART  static __attribute__((noinline))
 
 UNWIND_INLINE int unwind_by_pointer(UNWIND_WALK *w, struct unwind_registers *r)
 {
@@ -49,16 +50,15 @@ UNWIND_INLINE int unwind_by_pointer(UNWIND_WALK *w, struct unwind_registers *r)
  */
 #define UNWIND_SIGNAL_ORDER 0x76543210fa89becdull
 
-UNWIND_APART int unwind_signal(UNWIND_WALK *w, struct unwind_registers *r)
+#define UNWIND_SIGNAL_WORDS 17u
+
+/* Goes to where a signal interrupted the thread: `saved` is what a struct sigcontext begins with. */
+UNWIND_INLINE int unwind_interrupted(struct unwind_registers *r, const bpf_u64 saved[UNWIND_SIGNAL_WORDS])
 {
-    bpf_u64 at = r->sp + UNWIND_SIGNAL_AT, ip;
     bpf_u64 order = UNWIND_SIGNAL_ORDER;
-    if (UNWIND_LOAD(w, at + 8 * 16, &ip))
-        return UNWIND_END_UNREADABLE;
     for (int i = 0; i < 16; i++)
-        if (UNWIND_LOAD(w, at + 8 * (order >> 4 * i & 15), &r->all[i]))
-            return UNWIND_END_UNREADABLE;
-    r->ip = ip;
+        r->all[i] = saved[order >> 4 * i & 15];
+    r->ip = saved[16];
     r->sp = r->all[7];
     r->bp = r->all[6];
     r->bp_lost = 0;
@@ -66,6 +66,18 @@ UNWIND_APART int unwind_signal(UNWIND_WALK *w, struct unwind_registers *r)
     r->is_return = 0;
     return UNWIND_END_NONE;
 }
+
+#ifndef UNWIND_SIGNAL
+#define UNWIND_SIGNAL(w, r) unwind_signal(w, r)
+UNWIND_INLINE int unwind_signal(UNWIND_WALK *w, struct unwind_registers *r)
+{
+    bpf_u64 saved[UNWIND_SIGNAL_WORDS];
+    for (bpf_u32 i = 0; i < UNWIND_SIGNAL_WORDS; i++)
+        if (UNWIND_LOAD(w, r->sp + UNWIND_SIGNAL_AT + 8 * i, &saved[i]))
+            return UNWIND_END_UNREADABLE;
+    return unwind_interrupted(r, saved);
+}
+#endif
 
 /* The CFA by a rule; 0 or how the walk ends. */
 UNWIND_INLINE int unwind_cfa(UNWIND_WALK *w, const struct unwind_registers *r, struct unwind_rule rule,
@@ -133,7 +145,7 @@ UNWIND_INLINE int unwind_step(UNWIND_WALK *w, struct unwind_registers *r, struct
     if (rule.cfa == UNWIND_CFA_ROOT || (rule.cfa == UNWIND_CFA_PADDING && r->is_return))
         return UNWIND_END_ROOT;
     if (rule.cfa == UNWIND_CFA_SIGNAL)
-        return unwind_signal(w, r);
+        return UNWIND_SIGNAL(w, r);
     end = unwind_cfa(w, r, rule, &cfa);
     if (end)
         return end;

@@ -211,7 +211,21 @@ static __always_inline int in_stack(struct walk *w, const struct unwind_register
 #define UNWIND_WALK                    struct walk
 #define UNWIND_LOAD(w, address, value) window_load(w, address, value)
 #define UNWIND_IN_STACK(w, r, address) in_stack(w, r, address)
+#define UNWIND_SIGNAL(w, r)            leave_signal((w)->slot)
+int leave_signal(__u32 slot);
 #include "bpf/unwind_step.h"
+
+__attribute__((noinline)) int leave_signal(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return UNWIND_END_UNREADABLE;
+    struct walk *w = &s->walk;
+    w->window_at = ~0ull << 32; /* it is read to where the window is */
+    if (bpf_probe_read_user(w->window, 8 * UNWIND_SIGNAL_WORDS, (void *)(w->at.sp + UNWIND_SIGNAL_AT)))
+        return UNWIND_END_UNREADABLE;
+    return unwind_interrupted(&w->at, w->window);
+}
 
 /* Sets walk.here to the mapping of an address by the kernel's tree, and remembers it. */
 __attribute__((noinline)) int find_here(__u32 slot, __u64 address)
@@ -264,22 +278,26 @@ __attribute__((noinline)) int prove(__u32 slot, __u32 i)
 }
 
 /* Sets w->here to the mapping of an address: a remembered one, or by the kernel's tree. */
-static __always_inline int enter_mapping(struct walk *w, __u64 address)
+__attribute__((noinline)) int enter_mapping(__u32 slot, __u64 address)
 {
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return -1;
+    struct walk *w = &s->walk;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
 #pragma clang loop unroll(disable)
     for (__u32 i = 0; i < CACHE_WAYS; i++) {
         if (i >= set->n)
             break;
         if (address - set->way[i].start < set->way[i].length) {
-            if (UNLIKELY(!(set->proven >> i & 1)) && !prove(w->slot, i))
+            if (UNLIKELY(!(set->proven >> i & 1)) && !prove(slot, i))
                 break;
             note_use(&set->way[i], w->now);
             w->here = set->way[i];
             return 0;
         }
     }
-    return find_here(w->slot, address);
+    return find_here(slot, address);
 }
 
 /* A probe of a function's end (uretprobe: perf's, bpftrace's, OBI's of TLS libraries) puts its own return
@@ -336,7 +354,7 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
     }
     /* A return address belongs to the next instruction, which may be another function's. */
     __u64 address = w->at.ip - (w->at.is_return != 0);
-    if (address - w->here.start >= w->here.length && enter_mapping(w, address)) {
+    if (address - w->here.start >= w->here.length && enter_mapping(slot, address)) {
         if (w->at.is_return && !find_return(slot))
             return 0;
         w->end = UNWIND_END_NOT_CODE;
@@ -447,13 +465,16 @@ __attribute__((noinline)) int walk_frames(__u32 slot)
     return 0;
 }
 
-/* All of them. Global, or its rounds would be verified for each way to get here. */
+/* Rounds of them. Global, or they would be verified for each way to get here; and not all of them, as the
+ * verifier goes through each: those around it are few. */
+#define WALK_ROUNDS       48u
+#define WALK_ROUNDS_TIMES (WALK_STEPS_MAX / WALK_STEPS_AT_ONCE / WALK_ROUNDS)
 __attribute__((noinline)) int walk_on(__u32 slot)
 {
 #pragma clang loop unroll(disable)
-    for (__u64 i = 0; i < WALK_STEPS_MAX / WALK_STEPS_AT_ONCE; i++)
+    for (__u64 i = 0; i < WALK_ROUNDS; i++)
         if (walk_frames(slot))
-            break;
+            return 1;
     return 0;
 }
 
@@ -484,7 +505,10 @@ static __always_inline void walk_stack(struct scratch *s, __u32 slot, struct mm_
     w->has_window = 1;
     w->window_at = ~0ull << 32; /* no stack is there: the first load fills the window */
     w->end = UNWIND_END_DEPTH;  /* when the loop comes to its end */
-    walk_on(slot);
+#pragma clang loop unroll(disable)
+    for (__u64 i = 0; i < WALK_ROUNDS_TIMES; i++)
+        if (walk_on(slot))
+            break;
     __u32 end = w->end;
     if (end < UNWIND_ENDS && end != UNWIND_END_MISSING)
         __sync_fetch_and_add(&n_ends[end], 1);
