@@ -107,20 +107,21 @@ BEAM_PART beam_leave(BEAM_HANDLE handle)
     return 0;
 }
 
-/* Whether a thread's value of a key is its scheduler: of the registers at w->base, which is set if it is 0.
- * Apart, so that it is not verified for each key. */
-BEAM_PART beam_is_scheduler(BEAM_HANDLE handle, bpf_u64 scheduler)
+/* Whether a thread's value of a key, which is at `key`, is its scheduler: of the registers at w->base, which
+ * is set if it is 0. Sets w->one to it. Apart, so that it is not verified for each key. */
+BEAM_PART beam_is_scheduler(BEAM_HANDLE handle, bpf_u64 key)
 {
     BEAM_OPEN(handle);
-    bpf_u64 base = 0;
-    if (!scheduler || BEAM_LOAD(scheduler + BEAM_SCHEDULER_REGISTERS, &base))
+    bpf_u64 scheduler = 0, base = 0;
+    if (BEAM_LOAD(key, &scheduler) || !scheduler || BEAM_LOAD(scheduler + BEAM_SCHEDULER_REGISTERS, &base))
         return 0;
-    if (w->base)
-        return base == w->base;
-    if ((base & (BEAM_ALIGNED - 1)) || base - r->sp >= BEAM_STACK_MAX || beam_root(handle, base) < 0)
-        return 0;
-    w->base = base;
-    return 1;
+    if (!w->base) {
+        if ((base & (BEAM_ALIGNED - 1)) || base - r->sp >= BEAM_STACK_MAX || beam_root(handle, base) < 0)
+            return 0;
+        w->base = base;
+    }
+    w->one = scheduler;
+    return base == w->base;
 }
 
 /* Sets w->next to the stack pointer of the process that this thread's scheduler runs. 0, or -1: it runs none,
@@ -128,20 +129,17 @@ BEAM_PART beam_is_scheduler(BEAM_HANDLE handle, bpf_u64 scheduler)
 BEAM_PART beam_process(BEAM_HANDLE handle)
 {
     BEAM_OPEN(handle);
-    bpf_u64 specific = RUNTIME_THREAD() + BEAM_SPECIFIC;
+    bpf_u64 at = RUNTIME_THREAD() + BEAM_SPECIFIC + 8, process = 0;
+    int found = 0;
 #ifdef __clang__
 #pragma clang loop unroll(disable)
 #endif
-    for (bpf_u32 i = 0; i < BEAM_KEYS; i++) {
-        bpf_u64 scheduler = 0, process = 0;
-        if (BEAM_LOAD(specific + 16 * i + 8, &scheduler) || beam_is_scheduler(handle, scheduler) <= 0)
-            continue;
-        return BEAM_LOAD(scheduler + BEAM_SCHEDULER_PROCESS, &process) ||
-                       BEAM_LOAD(process + p->stop, &w->next)
-                   ? -1
-                   : 0;
-    }
-    return -1;
+    for (bpf_u64 i = 0; i < BEAM_KEYS && found <= 0; i++)
+        found = beam_is_scheduler(handle, at + 16 * i);
+    return found <= 0 || BEAM_LOAD(w->one + BEAM_SCHEDULER_PROCESS, &process) ||
+                   BEAM_LOAD(process + p->stop, &w->next)
+               ? -1
+               : 0;
 }
 
 /* Where code that has called C has its Erlang stack pointer: by what it will go back by. */
@@ -152,7 +150,7 @@ enum beam_saved {
 };
 
 /* What of that begins in one word of the code in w->read. Apart, so that it is verified once and not for each
- * byte: all of on_tick is 41,500 instructions and not 57,300. */
+ * byte. */
 BEAM_PART beam_saved_by(BEAM_HANDLE handle, bpf_u32 word)
 {
     BEAM_OPEN(handle);
@@ -222,6 +220,23 @@ BEAM_PART beam_is_pointer(BEAM_HANDLE handle, bpf_u64 value, bpf_u64 at)
     return !w->one || (!(w->one & 7) && w->one - value < BEAM_HEAP_MAX);
 }
 
+/* The first of the words that were read which may be a return address; -1: there is none. */
+BEAM_PART beam_find(BEAM_HANDLE handle)
+{
+    BEAM_OPEN(handle);
+    bpf_u64 shared = p->shared;
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u64 i = 0; i < BEAM_READ_WORDS; i++) {
+        bpf_u64 value = w->read[i];
+        /* Code that reads binaries leaves offsets there, which are near to nothing. */
+        if (!(value & 3) && value && value - shared + BEAM_FAR < 2 * BEAM_FAR)
+            return (int)i;
+    }
+    return -1;
+}
+
 /* Looks for the next return address. -1: the stack cannot be read. */
 enum beam_found {
     BEAM_NONE, /* up to w->next */
@@ -232,11 +247,16 @@ BEAM_PART beam_next(BEAM_HANDLE handle)
 {
     BEAM_OPEN(handle);
     bpf_u64 at = w->next;
-    if ((at & 7) || RUNTIME_READ(w->read, 8 * BEAM_READ_WORDS, at)) {
+    if (at & 7)
+        return -1;
+    if (RUNTIME_READ(w->read, 8 * BEAM_READ_WORDS, at)) {
         /* The end of the heap is nearer. */
-        if (at & 7)
-            return -1;
-        if (BEAM_LOAD(at, &w->one)) {
+        bpf_u64 room = BEAM_PAGE - (at & (BEAM_PAGE - 1));
+        if (room > 8 * BEAM_READ_WORDS)
+            room = 8 * BEAM_READ_WORDS;
+        for (bpf_u32 i = 0; i < BEAM_READ_WORDS; i++)
+            w->read[i] = 0;
+        if (RUNTIME_READ(w->read, room, at)) {
             /* The top of a stack, where the thread is just getting a page: nothing is in that. */
             if (w->last)
                 return -1;
@@ -244,32 +264,14 @@ BEAM_PART beam_next(BEAM_HANDLE handle)
             w->next = (at | (BEAM_PAGE - 1)) + 1;
             return BEAM_NONE;
         }
-        w->read[0] = w->one;
-        w->read[1] = 0;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
-        for (bpf_u32 i = 1; i < BEAM_READ_WORDS; i++)
-            if (BEAM_LOAD(at + 8 * i, &w->read[i & (BEAM_READ_WORDS - 1)]))
-                w->read[i & (BEAM_READ_WORDS - 1)] = 0;
     }
-    *(volatile bpf_u64 *)&w->one = BEAM_READ_WORDS; /* or what follows is verified for each of them */
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
-    for (bpf_u32 i = 0; i < BEAM_READ_WORDS; i++) {
-        bpf_u64 value = w->read[i & (BEAM_READ_WORDS - 1)];
-        /* Code that reads binaries leaves offsets there, which are near to nothing. */
-        if (!(value & 3) && value && value - p->shared + BEAM_FAR < 2 * BEAM_FAR) {
-            *(volatile bpf_u64 *)&w->one = i;
-            break;
-        }
-    }
-    w->next = at + 8 * *(volatile bpf_u64 *)&w->one;
-    if (*(volatile bpf_u64 *)&w->one >= BEAM_READ_WORDS)
+    int found = beam_find(handle);
+    if (found < 0) {
+        w->next = at + 8 * BEAM_READ_WORDS;
         return BEAM_NONE;
-    bpf_u64 found = *(volatile bpf_u64 *)&w->one & (BEAM_READ_WORDS - 1), value = w->read[found];
-    w->next += 8;
+    }
+    bpf_u64 value = w->read[(bpf_u32)found & (BEAM_READ_WORDS - 1)];
+    w->next = at + 8 * (bpf_u64)found + 8;
     if (p->has_pointers && beam_is_pointer(handle, value, at) > 0)
         return BEAM_NONE;
     w->one = value;
