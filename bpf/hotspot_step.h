@@ -49,29 +49,37 @@ UNWIND_INLINE int hotspot_has(const struct hotspot_place *p, bpf_u64 address)
 #define HOTSPOT_HOPS 24
 #define HOTSPOT_FREE 0xff
 
+/* Goes from a segment, c->end, whose heap has their map at `segments`, one further. 1: it is there; -1: it
+ * has no block. */
+HOTSPOT_PART hotspot_hop(HOTSPOT_HANDLE h, bpf_u64 segments)
+{
+    HOTSPOT_OPEN(h);
+    c->value = 0;
+    if (HOTSPOT_READ(w, &c->value, 1, segments + c->end) || c->value == HOTSPOT_FREE || c->value > c->end)
+        return -1;
+    c->end -= c->value;
+    return c->value == 0;
+}
+
 /* Sets c->blob to the header of an address's code. */
 HOTSPOT_PART hotspot_find(HOTSPOT_HANDLE h, bpf_u64 address)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 low = 0, segments = 0;
+    int found = 0;
     for (int i = 0; i < (int)HOTSPOT_HEAPS; i++)
         if (address - p->heap[i].low < p->heap[i].size) {
             low = p->heap[i].low;
             segments = p->heap[i].segments;
         }
-    bpf_u64 segment = (address - low) >> (p->segment_shift & 31);
-    for (int i = 0; i < HOTSPOT_HOPS && low; i++) {
-        c->value = 0;
-        if (HOTSPOT_READ(w, &c->value, 1, segments + segment) || c->value == HOTSPOT_FREE ||
-            c->value > segment)
-            return -1;
-        if (c->value == 0) {
-            c->blob = low + (segment << (p->segment_shift & 31)) + p->block_header;
-            return 0;
-        }
-        segment -= c->value;
-    }
-    return -1;
+    c->end = (address - low) >> (p->segment_shift & 31);
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u64 i = 0; i < HOTSPOT_HOPS && low && !found; i++)
+        found = hotspot_hop(h, segments);
+    c->blob = low + (c->end << (p->segment_shift & 31)) + p->block_header;
+    return found > 0 ? 0 : -1;
 }
 
 /* Sets c->value to a word of the stack. */
@@ -108,6 +116,7 @@ UNWIND_INLINE bpf_u64 hotspot_to_return(const struct hotspot_place *p, const str
 #define HOTSPOT_WITH_BP   1u /* the caller's rbp is above the return address; else it is where it was */
 #define HOTSPOT_TO_ANY    2u /* not only to Java's code */
 #define HOTSPOT_NOT_SELF  4u /* not to the stub itself, which pushes addresses of its own */
+#define HOTSPOT_MAYBE_BP  8u /* as HOTSPOT_WITH_BP, if that is what rbp leads to */
 #define HOTSPOT_STUB_SIZE 1024u
 
 /* Leaves a frame whose return address is at `at`. 1: it is not one that it could return to. */
@@ -120,7 +129,7 @@ HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
     if (!ip || (!(how & HOTSPOT_TO_ANY) && !hotspot_has(p, ip)) ||
         (how & HOTSPOT_NOT_SELF && ip - c->blob < HOTSPOT_STUB_SIZE))
         return 1;
-    if (how & HOTSPOT_WITH_BP) {
+    if (how & HOTSPOT_WITH_BP || (how & HOTSPOT_MAYBE_BP && at == r->bp + 8)) {
         if (UNWIND_LOAD(w, at - 8, &r->bp))
             return -1;
         r->bp_lost = 0;
@@ -137,13 +146,13 @@ HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
 
 HOTSPOT_PART hotspot_scan(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
 {
-    HOTSPOT_OPEN(h);
-    for (int i = 0; i < HOTSPOT_SCAN; i++, at += 8) {
-        int did = hotspot_leave(h, at, at == r->bp + 8 ? how | HOTSPOT_WITH_BP : how);
-        if (did <= 0)
-            return did;
-    }
-    return -1;
+    int did = 1;
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u64 i = 0; i < HOTSPOT_SCAN && did > 0; i++)
+        did = hotspot_leave(h, at + 8 * i, how | HOTSPOT_MAYBE_BP);
+    return did > 0 ? -1 : did;
 }
 
 /* By the frame pointer. 1: it is none. */

@@ -66,15 +66,18 @@ struct luajit_walk {
 /* Ahead of a walk the first frame is looked for so many times in LUAJIT_ABOVE_MAX slots. */
 #define LUAJIT_TRIES_MAX 32u
 
-/* Whether the topmost frame of a state is at `at`; -1: there is no memory. */
-LUAJIT_PART luajit_is_top(LUAJIT_HANDLE handle, bpf_u64 at)
+/* Whether the topmost frame of a state is at w->frame, which else moves up; -1: there is no memory. */
+LUAJIT_PART luajit_is_top(LUAJIT_HANDLE handle)
 {
     LUAJIT_OPEN(handle);
-    bpf_u64 state = 0, top = 0;
+    bpf_u64 at = w->frame, state = 0, top = 0;
     if (LUAJIT_LOAD(at + 8 * LUAJIT_FRAME_STATE, &state))
         return -1;
-    return state && !(state & 7) && !LUAJIT_LOAD(state + LUAJIT_STATE_FROM + 8 * LUAJIT_STATE_FRAME, &top) &&
-           LUAJIT_FRAME(top) == at;
+    if (state && !(state & 7) && !LUAJIT_LOAD(state + LUAJIT_STATE_FROM + 8 * LUAJIT_STATE_FRAME, &top) &&
+        LUAJIT_FRAME(top) == at)
+        return 1;
+    w->frame = at + 16;
+    return 0;
 }
 
 /* Looks for the interpreter's frame above which something else has room, from w->frame up. 1: it is there;
@@ -82,18 +85,13 @@ LUAJIT_PART luajit_is_top(LUAJIT_HANDLE handle, bpf_u64 at)
 LUAJIT_PART luajit_find(LUAJIT_HANDLE handle)
 {
     LUAJIT_OPEN(handle);
-    bpf_u64 at = (w->frame + 15) & ~15ull;
     int found = 0;
+    w->frame = (w->frame + 15) & ~15ull;
 #ifdef __clang__
 #pragma clang loop unroll(disable)
 #endif
-    for (bpf_u32 i = 0; i < LUAJIT_ABOVE_MAX; i++) {
-        found = luajit_is_top(handle, at);
-        if (found)
-            break;
-        at += 16;
-    }
-    w->frame = at;
+    for (bpf_u64 i = 0; i < LUAJIT_ABOVE_MAX && !found; i++)
+        found = luajit_is_top(handle);
     return found > 0;
 }
 

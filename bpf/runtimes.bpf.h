@@ -509,7 +509,7 @@ __attribute__((noinline)) int words_some(__u32 slot)
     if (!s)
         return 1;
 #pragma clang loop unroll(disable)
-    for (__u32 i = 0; i < AHEAD_STEPS; i++)
+    for (__u64 i = 0; i < AHEAD_STEPS; i++)
         if (s->head.n_user >= SAMPLE_USER_MAX - 1 || word_ahead(s, slot)) /* a step adds two at most */
             return 1;
     return 0;
@@ -556,7 +556,7 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
         w->runtime.inside = 0;
         w->runtime.is_ahead = 1;
 #pragma clang loop unroll(disable)
-        for (__u32 i = 0; i < UNWIND_FRAMES_MAX / AHEAD_STEPS; i++)
+        for (__u64 i = 0; i < UNWIND_FRAMES_MAX / AHEAD_STEPS; i++)
             if (words_some(slot))
                 break;
     }
