@@ -22,6 +22,8 @@ struct cpython_walk {
     bpf_u64 frame;     /* the next one; 0: there is none */
     bpf_u64 read[16];  /* CPYTHON_FRAME_WORDS of it; the index is masked */
     bpf_u64 cookie[CPYTHON_COOKIE_WORDS];
+    bpf_u64 told;    /* the code object that was told last … */
+    bpf_u32 told_as; /* … and with what cookie: as long as the thread stands here it cannot be freed */
 };
 
 /* Finds the thread's topmost frame; 0: it has none. */
@@ -72,6 +74,7 @@ static inline __attribute__((always_inline)) int cpython_walk_on(const struct cp
         return STEP_NATIVE;
     if (!c->is_begun) {
         c->is_begun = 1;
+        c->told = 1; /* none */
         c->frame = cpython_first(p);
     }
     c->is_inside = 0;
@@ -84,16 +87,20 @@ static inline __attribute__((always_inline)) int cpython_walk_on(const struct cp
     if (p->segment == CPYTHON_SHIM && owner >= CPYTHON_OWNER_SHIM)
         return is_inside ? STEP_PASSED : STEP_NATIVE;
     bpf_u64 code = cpython_field(c, p->code) & ~7ull, name_hash = 0;
-    if (RUNTIME_READ(c->cookie, sizeof c->cookie, code + p->cookie)) {
-        c->frame = 0;
-        return is_inside ? STEP_PASSED : STEP_NATIVE;
+    if (code != c->told) {
+        if (RUNTIME_READ(c->cookie, sizeof c->cookie, code + p->cookie)) {
+            c->frame = 0;
+            return is_inside ? STEP_PASSED : STEP_NATIVE;
+        }
+        if (RUNTIME_READ(&name_hash, sizeof name_hash, c->cookie[p->hashed & 1] + CPYTHON_STRING_HASH))
+            name_hash = 0; /* swapped out: a word without a name */
+        c->told = code;
+        c->told_as = CPYTHON_COOKIE(c->cookie, name_hash);
     }
-    if (RUNTIME_READ(&name_hash, sizeof name_hash, c->cookie[p->hashed & 1] + CPYTHON_STRING_HASH))
-        name_hash = 0; /* swapped out: a word without a name */
     *ret = (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
                                  .runtime = RUNTIME_CPYTHON,
                                  .extra = cpython_instruction(p, c, code),
-                                 .file = CPYTHON_COOKIE(c->cookie, name_hash),
+                                 .file = c->told_as,
                                  .where = code};
     c->is_inside = p->segment == CPYTHON_SHIM || (p->segment == CPYTHON_MARKED && owner != 1);
     return c->is_inside ? STEP_TAKEN : STEP_LAST;
