@@ -44,22 +44,20 @@ struct inode {
     long long i_size;
 } BY_NAME;
 
-struct timespec64 {
+struct seconds {
     long long tv_sec;
-    long tv_nsec;
 } BY_NAME;
 
 struct inode___v6_11 {
     long long i_mtime_sec;
-    unsigned int i_mtime_nsec;
 } BY_NAME;
 
 struct inode___v6_7 {
-    struct timespec64 __i_mtime;
+    struct seconds __i_mtime;
 } BY_NAME;
 
 struct inode___v6_1 {
-    struct timespec64 i_mtime;
+    struct seconds i_mtime;
 } BY_NAME;
 
 struct qstr {

@@ -186,14 +186,11 @@ static __always_inline void read_key(struct unwind_key *key, struct inode *inode
     key->device = BPF_CORE_READ(inode, i_sb, s_dev);
     key->zero = 0;
     if (bpf_core_field_exists(((struct inode___v6_11 *)0)->i_mtime_sec))
-        key->mtime = UNWIND_KEY_TIME(BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_sec),
-                                     BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_nsec));
+        key->mtime = BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_sec);
     else if (bpf_core_field_exists(((struct inode___v6_7 *)0)->__i_mtime))
-        key->mtime = UNWIND_KEY_TIME(BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_sec),
-                                     BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_nsec));
+        key->mtime = BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_sec);
     else
-        key->mtime = UNWIND_KEY_TIME(BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_sec),
-                                     BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_nsec));
+        key->mtime = BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_sec);
 }
 
 /* Whether a vm_area_struct found for an address before is the one there yet. One that was freed may still say

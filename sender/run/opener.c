@@ -63,7 +63,7 @@ static int check(int fd, const struct unwind_key *key, uint32_t user)
     if (fd < 0)
         return fd;
     if (foreign_is(fd, &file, user) && foreign_stat(fd, &st) == 0 && (uint64_t)st.st_size == key->size &&
-        UNWIND_KEY_TIME(st.st_mtim.tv_sec, st.st_mtim.tv_nsec) == key->mtime)
+        (uint64_t)st.st_mtim.tv_sec == key->mtime)
         return fd;
     close(fd);
     return -ESTALE;
@@ -118,7 +118,7 @@ static bool describe(const struct opener *o, uint32_t pid, const struct region *
         return false;
     ret->key = (struct unwind_key){.inode = region->inode,
                                    .size = (uint64_t)st.st_size,
-                                   .mtime = UNWIND_KEY_TIME(st.st_mtim.tv_sec, st.st_mtim.tv_nsec),
+                                   .mtime = (uint64_t)st.st_mtim.tv_sec,
                                    .device = region->major << 20 | region->minor};
     return true;
 }

@@ -59,8 +59,8 @@ static int check(int fd, const struct unwind_key *key)
         return 0; /* memory */
     if (foreign_stat(fd, &st) < 0)
         return -errno;
-    bool same = S_ISREG(st.st_mode) && (uint64_t)st.st_size == key->size &&
-                UNWIND_KEY_TIME(st.st_mtim.tv_sec, st.st_mtim.tv_nsec) == key->mtime;
+    bool same =
+        S_ISREG(st.st_mode) && (uint64_t)st.st_size == key->size && (uint64_t)st.st_mtim.tv_sec == key->mtime;
     return same ? 0 : LOADER_GONE;
 }
 

@@ -193,7 +193,7 @@ UNIT(unknown_files_are_asked_for_and_known_ones_unwound)
     ck_assert_uint_ge(seen.mapped, 1);
     ck_assert_int_eq(stat("/proc/self/exe", &st), 0);
     ck_assert_uint_eq(seen.key.size, (uint64_t)st.st_size);
-    ck_assert_uint_eq(seen.key.mtime, UNWIND_KEY_TIME(st.st_mtim.tv_sec, st.st_mtim.tv_nsec));
+    ck_assert_uint_eq(seen.key.mtime, (uint64_t)st.st_mtim.tv_sec);
     seen.sampler = s;
     ck_assert_int_eq(sampler_start(s, &e), 0);
     work_until(s, &seen.own, 20);

@@ -63,9 +63,8 @@ static struct unwind_key key_of(const char *path)
 {
     struct stat st;
     ck_assert_int_eq(stat(path, &st), 0);
-    return (struct unwind_key){.inode = st.st_ino,
-                               .size = (uint64_t)st.st_size,
-                               .mtime = UNWIND_KEY_TIME(st.st_mtim.tv_sec, st.st_mtim.tv_nsec)};
+    return (struct unwind_key){
+        .inode = st.st_ino, .size = (uint64_t)st.st_size, .mtime = (uint64_t)st.st_mtim.tv_sec};
 }
 
 /* Where `function` is in this program's file: its text is mapped as it lies there. */
