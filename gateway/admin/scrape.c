@@ -7,7 +7,9 @@
  * Places are few. A free one is given to who waits from the address that has the fewest. While somebody waits
  * it is looked now and then (relieve) who of those that have one took least since the last look: if that is
  * nothing worth the name, though there was something for him all the time, or his address has two more than
- * that of who waits, his connection is closed, since he may not read what we would say.
+ * that of who waits, his connection is closed, since he may not read what we would say. His address then
+ * stands back for a minute: it waits behind all others, in a queue beside theirs. Many such addresses would
+ * else fill the one queue, and have each place that comes free.
  */
 #include "gateway/admin/scrape.h"
 
@@ -44,6 +46,10 @@
 
 /* Taken between two looks: 2 Mbit/s. */
 #define LOOK_BYTES ((uint64_t)64 << 10)
+
+/* Addresses of which one was cut off stand back for so long: some more than can be connected. */
+#define BACK_MAX 128u
+#define BACK_NS  (60 * (uint64_t)NSEC_PER_SEC)
 
 /* What one takes beside its page: a piece, its packed form, the packer's window. */
 #define SCRAPE_BYTES ((256u << 10) + GZIP_STREAM_BYTES)
@@ -86,6 +92,11 @@ struct scrapes {
     struct scrape *first;   /* the newest */
     uint32_t n, n_queued;
     uint64_t look_ns; /* when it is looked next; UINT64_MAX: nobody waits */
+    struct {
+        uint32_t host;
+        uint64_t until_ns;
+    } back[BACK_MAX]; /* the oldest is next_back */
+    uint32_t next_back;
     bool over;
 };
 
@@ -194,10 +205,36 @@ static uint32_t count_of(const struct scrapes *all, uint32_t host, bool queued)
     return n;
 }
 
+/* Whether one of the address was cut off lately for somebody else. */
+static bool stands_back(const struct scrapes *all, uint32_t host)
+{
+    for (uint32_t i = 0; i < BACK_MAX; i++)
+        if (all->back[i].host == host && all->back[i].until_ns > io_loop_now(all->loop))
+            return true;
+    return false;
+}
+
+static void stand_back(struct scrapes *all, uint32_t host)
+{
+    all->back[all->next_back].host = host;
+    all->back[all->next_back].until_ns = io_loop_now(all->loop) + BACK_NS;
+    all->next_back = (all->next_back + 1) % BACK_MAX;
+}
+
+/* Who wait, of addresses that stand back or of the others. */
+static uint32_t count_queued(const struct scrapes *all, bool back)
+{
+    uint32_t n = 0;
+    for (const struct scrape *s = all->first; s; s = s->next)
+        n += s->queued && stands_back(all, s->host) == back;
+    return n;
+}
+
 /* One that has no place yet. */
 static struct scrape *scrape_new(struct scrapes *all, uint32_t host)
 {
-    const bool has_place = all->n_queued < QUEUED_MAX && count_of(all, host, true) < QUEUED_OF_ONE_MAX;
+    const bool has_place = count_queued(all, stands_back(all, host)) < QUEUED_MAX &&
+                           count_of(all, host, true) < QUEUED_OF_ONE_MAX;
     struct scrape *s = has_place ? calloc(1, sizeof *s) : NULL;
     if (!s)
         return NULL;
@@ -351,7 +388,8 @@ static bool start(struct scrape *s)
     return true;
 }
 
-/* Who waits and is to have the next place: for longest, of the address that has the fewest. */
+/* Who waits and is to have the next place: for longest, of the address that has the fewest; of one that
+ * stands back only where no other waits. */
 static struct scrape *next_queued(const struct scrapes *all)
 {
     struct scrape *found = NULL;
@@ -359,7 +397,7 @@ static struct scrape *next_queued(const struct scrapes *all)
     for (struct scrape *s = all->first; s; s = s->next) {
         if (!s->queued || !s->exchange || s->cut)
             continue;
-        const uint32_t n = count_of(all, s->host, false);
+        const uint32_t n = count_of(all, s->host, false) + (stands_back(all, s->host) ? SCRAPES_MAX : 0);
         if (n <= fewest) {
             found = s;
             fewest = n;
@@ -426,9 +464,11 @@ static void relieve(struct scrapes *all)
             slowest = s;
         }
     }
-    if (slowest)
-        cut(slowest, LOG_LEVEL_WARN,
-            "others wait, and its reader is too slow or one of too many from an address");
+    if (!slowest)
+        return;
+    stand_back(all, slowest->host);
+    cut(slowest, LOG_LEVEL_WARN,
+        "others wait, and its reader is too slow or one of too many from an address");
 }
 
 static void look_later(struct scrapes *all)

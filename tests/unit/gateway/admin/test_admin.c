@@ -254,6 +254,7 @@ UNIT(a_bad_request_is_answered_and_what_is_no_http_is_closed)
 }
 
 #define LAST_CHUNK "\r\n0\r\n\r\n"
+#define SCRAPE     "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 static void expect_health(int fd)
 {
@@ -832,6 +833,72 @@ UNIT(nor_by_reading_all_the_time)
     }
     close(other);
     for (int i = 0; i < 4; i++)
+        close(fd[i]);
+    stop();
+}
+
+/* One from 127.0.0.N asks until its page begins; false: it was turned away at once. */
+static bool page_begins(uint32_t n)
+{
+    char heard[4096] = "";
+    bool is_heard = true;
+    const int fd = dial_from(n);
+    const uint64_t until = clock_monotonic() + PATIENCE_NS;
+    uint64_t asked = clock_monotonic();
+    tell(fd, SCRAPE);
+    while (is_heard && strncmp(heard, "HTTP/1.1 200 ", 13) != 0) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+        if (read(fd, heard, sizeof heard - 1) <= 0 || strncmp(heard, "HTTP/1.1 503 ", 13) != 0)
+            continue;
+        is_heard = clock_monotonic() - asked > 450 * (uint64_t)NSEC_PER_MSEC; /* the machine took too long */
+        asked = clock_monotonic();
+        tell(fd, SCRAPE);
+    }
+    close(fd);
+    return is_heard;
+}
+
+/* Four of 127.0.0.N do not read, and one of them is cut off for who comes. */
+static void be_cut_off(uint32_t n)
+{
+    int fd[4];
+    for (int i = 0; i < 4; i++) {
+        fd[i] = dial_from(n);
+        tell(fd[i], SCRAPE);
+    }
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < 4;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+    ck_assert(page_begins(4));
+    for (int i = 0; i < 4; i++)
+        close(fd[i]);
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open > 0;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+}
+
+/* As many as can wait, of two addresses of which one was cut off: who comes from elsewhere is not turned away
+ * for them. */
+UNIT(who_was_cut_off_fills_no_queue)
+{
+    enum { OF_ONE = 10 };
+    int fd[2 * OF_ONE];
+    start();
+    metrics.pieces = UINT32_MAX;
+    metrics.piece_bytes = 32000;
+    be_cut_off(2);
+    be_cut_off(3);
+    for (uint32_t i = 0; i < 2 * OF_ONE; i++) {
+        fd[i] = dial_from(2 + i % 2);
+        tell(fd[i], SCRAPE);
+        for (int k = 0; k < 3; k++)
+            turn();
+    }
+    ck_assert(page_begins(5));
+    for (int i = 0; i < 2 * OF_ONE; i++)
         close(fd[i]);
     stop();
 }
