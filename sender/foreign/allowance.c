@@ -8,12 +8,17 @@
 /* Above this all is saved up, whatever was spent; products stay small. */
 #define LONG_AGO_NS (3600 * (uint64_t)NSEC_PER_SEC)
 
+int64_t allowance_left(const struct allowance *a)
+{
+    int64_t left = INT64_MAX;
+    for (; a; a = a->from)
+        left = min_of(left, a->left);
+    return left;
+}
+
 bool allowance_is_spent(const struct allowance *a)
 {
-    for (; a; a = a->from)
-        if (a->left <= 0)
-            return true;
-    return false;
+    return allowance_left(a) <= 0;
 }
 
 void allowance_charge(struct allowance *a, int64_t cost)

@@ -30,6 +30,9 @@ struct allowance {
     uint32_t user;          /* of a ledger: whom it was asked for last */
 };
 
+/* What may be read still, by it and by those it is a part of. Of NULL there is no end. */
+int64_t allowance_left(const struct allowance *a);
+
 /* Whether nothing may be read any more. NULL is never spent. */
 bool allowance_is_spent(const struct allowance *a);
 

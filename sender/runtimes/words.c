@@ -64,14 +64,12 @@ struct words {
 
     pthread_mutex_t lock;
     pthread_cond_t wake, answered_some;
-    VEC(struct word *)
-    asked, taken; /* their tables are held; the thread's: those it has taken, with NULL for
-                     what it has taken up, and … */
+    VEC(struct word *) asked, taken; /* their tables are held */
     uint64_t n_asked, answered, named;
     bool stopping;
 
-    /* The thread's. */
-    uint32_t next; /* … the first of those that wait */
+    /* The thread's; so is `taken`: NULL is what was taken up. */
+    uint32_t next; /* the first there that waits */
     struct ledger ledger;
     struct word_table *open; /* whose memory and place these are; held */
     int memory;
@@ -227,14 +225,6 @@ static void look(struct errand *e)
     }
 }
 
-static int64_t left_of(const struct allowance *a)
-{
-    int64_t left = INT64_MAX;
-    for (; a; a = a->from)
-        left = min_of(left, a->left);
-    return left;
-}
-
 static struct finding *finding_new(const struct words *w, struct word *const *word, uint32_t n)
 {
     const struct word_table *t = word[0]->table;
@@ -273,7 +263,7 @@ static struct finding *find(struct words *w, struct word *const *word, uint32_t 
     struct finding *f = finding_new(w, word, n);
     if (!f)
         return NULL;
-    f->all.left = left_of(share);
+    f->all.left = allowance_left(share);
     if (errand_run(&f->errand, t->of.user) < 0)
         return NULL;
     allowance_charge(share, f->all.charged);
