@@ -15,6 +15,7 @@
 #include "gateway/aggregate/tables.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/wire/writer.h"
 
 /* A window has a length, also where the clock stepped back: one that Prometheus can tell from none, whose
  * times are milliseconds. */
@@ -343,12 +344,6 @@ static uint32_t value_bytes(uint64_t value)
     return (71 - (uint32_t)__builtin_clzll(value | 1)) / 8;
 }
 
-static uint8_t *put_u64(uint8_t *to, uint64_t v)
-{
-    v = htole64(v);
-    return mempcpy(to, &v, sizeof v);
-}
-
 static const uint8_t *get_u64(const uint8_t *from, uint64_t *ret)
 {
     memcpy(ret, from, sizeof *ret);
@@ -362,10 +357,10 @@ static uint8_t *put_row(uint8_t *to, uint64_t behind, uint64_t value)
     const uint32_t n = value_bytes(value);
     if (behind >= RECEIPT_FAR || n > 7) {
         *to++ = 0;
-        return put_u64(put_u64(to, behind), value);
+        return wire_store_fixed64(wire_store_fixed64(to, behind), value);
     }
     *to++ = (uint8_t)(n << RECEIPT_BITS | behind);
-    put_u64(to, value);
+    wire_store_fixed64(to, value);
     return to + n;
 }
 
