@@ -212,10 +212,9 @@ int decode_inline(struct decode *d, struct attr_value *value)
     if (value->kind != ATTR_ARRAY && value->kind != ATTR_KVLIST)
         return 0;
     const enum value_shape shape = value->kind == ATTR_ARRAY ? SHAPE_ARRAY : SHAPE_KVLIST;
-    if (!value_has_reference(value->text, shape))
-        return 0;
     size_t room = value->text.n + WRITER_ROOM;
-    walk(NULL, &room, p, value->text, shape);
+    if (!walk(NULL, &room, p, value->text, shape))
+        return 0;
     d->inlined += room;
     if (d->inlined > most)
         return error_set(d->e, PROFILES_TOO_LARGE,
