@@ -469,6 +469,7 @@ __attribute__((noinline)) int walk_frames(__u32 slot)
  * verifier goes through each: those around it are few. */
 #define WALK_ROUNDS       48u
 #define WALK_ROUNDS_TIMES (WALK_STEPS_MAX / WALK_STEPS_AT_ONCE / WALK_ROUNDS)
+_Static_assert(WALK_ROUNDS_TIMES *WALK_ROUNDS *WALK_STEPS_AT_ONCE == WALK_STEPS_MAX, "none is left over");
 __attribute__((noinline)) int walk_on(__u32 slot)
 {
 #pragma clang loop unroll(disable)
