@@ -10,7 +10,7 @@ import subprocess
 import urllib.request
 
 import pytest
-from profiles import Receiver
+from profiles import Receiver, started
 from programs import BUILD, PATIENCE, ROOT, Gateway, Process, running, wait_for
 
 SOURCE = ROOT / "tests/sender"
@@ -70,12 +70,6 @@ def sender(endpoint, *arguments):
                     *arguments])
 
 
-def at_work(process):
-    wait_for(lambda: "sampling" in process.log() or not process.alive(), "profsend at work")
-    if not process.alive() and process.wait() == 3:
-        pytest.skip(f"profiling is not permitted here: {process.log().strip()[-200:]}")
-
-
 def cc(*arguments, compiler="gcc"):
     done = subprocess.run([compiler, "-O2", "-Wall", "-Wextra", *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -129,7 +123,7 @@ def test_samples_carry_what_their_thread_says(tmp_path, name):
     with Links() as receiver:
         profiler = sender(receiver.url, "--include", "executable=pg-links")
         with running(profiler):
-            at_work(profiler)
+            started(profiler)
             program = Process(command)
             with running(program):
                 # The first samples may come before it is known where to look; from then on every one counts.
@@ -160,7 +154,7 @@ def test_without_a_process_context_nothing_is_read(tmp_path):
     with Links() as receiver:
         profiler = sender(receiver.url, "--include", "executable=pg-links")
         with running(profiler):
-            at_work(profiler)
+            started(profiler)
             busy = Process(program)
             with running(busy):
                 wait_for(lambda: sum(receiver.of(busy.pid, "linked").values()) > 50, "samples")
@@ -182,7 +176,7 @@ def test_another_program_is_not_read_by_the_place_of_the_first(tmp_path):
     with Links() as receiver:
         profiler = sender(receiver.url, "--include", "executable=pg-links", "--include", "executable=pg-links-2")
         with running(profiler):
-            at_work(profiler)
+            started(profiler)
             busy = Process([program[0], -2])
             with running(busy):
                 wait_for(lambda: sum(receiver.of(busy.pid, "pg-links-2").values()) > 50, "samples")
@@ -217,7 +211,7 @@ def test_a_thread_s_trace_is_asked_of_obi_s_map(tmp_path, bpffs):
     with Links() as receiver:
         profiler = sender(receiver.url, "--include", "executable=pg-links", "--trace-map", at)
         with running(profiler):
-            at_work(profiler)
+            started(profiler)
             busy = Process([program[0], 0])
             with running(busy):
                 def tids():
@@ -246,7 +240,7 @@ def test_whoever_comes_first_makes_obi_s_map(bpffs):
     with Links() as receiver:
         profiler = sender(receiver.url, "--trace-map", at, "--duration", "1s")
         with running(profiler):
-            at_work(profiler)
+            started(profiler)
             shown = tool("-j", "map", "show", "pinned", at)
             assert profiler.wait() == 0, profiler.log()
     assert '"type":"lru_hash"' in shown.stdout and '"max_entries":16384' in shown.stdout and '"bytes_value":24' in shown.stdout, shown
@@ -292,7 +286,7 @@ def test_the_gateway_keeps_them_as_exemplars(tmp_path):
     with running(Gateway()) as gateway:
         profiler = sender(f"http://127.0.0.1:{gateway.ports[0]}", "--include", "executable=pg-links")
         with running(profiler):
-            at_work(profiler)
+            started(profiler)
             request = urllib.request.Request(f"http://127.0.0.1:{gateway.admin}/metrics?collect[]=profiles",
                                              headers={"Accept": "application/openmetrics-text; version=1.0.0"})
 

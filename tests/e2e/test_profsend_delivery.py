@@ -10,6 +10,7 @@ import urllib.request
 
 import pytest
 from hanging import ends_without_the_disk, hanging  # noqa: F401 (hanging is a fixture)
+from profiles import started
 from programs import BUILD, PATIENCE, ROOT, Process, captures, free_port, running, wait_for
 from sink import Sink, plain
 from test_profsend_kinds import Kinds, truth  # noqa: F401 (truth is a fixture)
@@ -20,9 +21,7 @@ NEEDED = {"CAP_BPF": 39, "CAP_PERFMON": 38, "CAP_SYS_PTRACE": 19, "CAP_DAC_READ_
 
 def start(*arguments, **options):
     sender = Process([BUILD / "profsend", "--protocol", "http/protobuf", "--interval", "1s", *arguments], **options)
-    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-    if not sender.alive() and sender.wait() == 3:
-        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+    started(sender)
     return sender
 
 
@@ -194,9 +193,7 @@ def test_a_file_configures_and_sighup_reads_it_again(truth, tmp_path):
         with running(busy, naps):
             sender = Process([BUILD / "profsend", "--config", file])
             with running(sender):
-                wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-                if not sender.alive() and sender.wait() == 3:
-                    pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+                started(sender)
                 wait_for(lambda: any(p[2] == 20000000 for p in receiver.profiles), "profiles at 50 Hz")
                 file.write_text("frequency: fast\n")
                 sender.process.send_signal(signal.SIGHUP)

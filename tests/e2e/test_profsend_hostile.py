@@ -14,6 +14,7 @@ import threading
 import time
 
 import pytest
+from profiles import started
 from programs import BUILD, Process, running, wait_for
 from test_profsend_kinds import SIGMAS, Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
 
@@ -105,18 +106,12 @@ def profsend(receiver, *arguments):
                     "--frequency", "97", *arguments])
 
 
-def at_work(sender):
-    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-    if not sender.alive() and sender.wait() == 3:
-        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
-
-
 def test_a_file_without_end_stalls_nobody(truth, everybodys):
     with Kinds() as receiver:
         hostile = Process(as_nobody(sys.executable, "-c", ENDLESS, everybodys / "endless"))
         sender = profsend(receiver)
         with running(sender, hostile):
-            at_work(sender)
+            started(sender)
             wait_for(lambda: receiver.of(hostile.pid, "samples/count"), "samples of who is hostile")
             others = Process([truth, "spin", "2"])
             with running(others):
@@ -141,7 +136,7 @@ def test_a_copied_build_id_lends_no_names(everybodys):
         sender = profsend(receiver)
         forged = Process(as_nobody(everybodys / "pg-forged"))
         with running(sender, forged):
-            at_work(sender)
+            started(sender)
             names = lambda pid: {name for hit in receiver.of(pid, "samples/count") for name in hit.names}
             wait_for(lambda: "forged" in names(forged.pid), "names of who is hostile")
             honest = Process([everybodys / "pg-honest"])
@@ -164,10 +159,10 @@ def test_a_file_system_that_does_not_answer_keeps_nobody_waiting(truth, everybod
                 wait_for(lambda: pathlib.Path(f"/proc/{silent.pid}/comm").read_text() == "pg-silent\n", "a program of the server's")
                 if when == "stopped before profsend":
                     server.process.send_signal(signal.SIGSTOP)
-                    at_work(sender)
+                    started(sender)
                     wait_for(lambda: receiver.of(silent.pid, "samples/count"), "samples of who is on it")
                 else:
-                    at_work(sender)
+                    started(sender)
                     wait_for(lambda: named(silent), "names of who is on it")
                     (everybodys / "source/keep").touch()
                     wait_for(lambda: "kept" in server.log(), "a question that is kept")
@@ -225,13 +220,13 @@ def test_a_process_that_cannot_be_looked_into_keeps_nobody_waiting(truth, everyb
                 wait_for(lambda: "mapped" in keeper.log(), "a page of the server's")
                 sender = None if when == "before profsend" else profsend(receiver)
                 if sender:
-                    at_work(sender)
+                    started(sender)
                 server.process.send_signal(signal.SIGSTOP)
                 keeper.process.send_signal(signal.SIGUSR1)
                 wait_for(lambda: "held" in keeper.log(), "a lock that is held")
                 sender = sender or profsend(receiver)
                 with running(sender):
-                    at_work(sender)
+                    started(sender)
                     others = Process([truth, "spin", "600"])
                     with running(others):
                         wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(others.pid, "samples/count")), "others' names")
@@ -276,7 +271,7 @@ def test_memory_that_never_comes_does_not_keep_profsend_from_ending(truth, every
             sender = profsend(receiver)
             with running(sender):
                 try:
-                    at_work(sender)
+                    started(sender)
                     wait_for(lambda: "kept" in server.log(), "a look at what is published")
                     others = Process([truth, "spin", "600"])
                     with running(others):
@@ -303,7 +298,7 @@ def test_a_perf_map_of_another_user_names_nothing(everybodys):
             try:
                 at = int(wait_for(lambda: re.search(r"at=(\w+)", victim.log()), "generated code").group(1), 16)
                 subprocess.run(as_nobody("sh", "-c", f"echo '{at:x} 1000 forged' >{path}"), check=True)
-                at_work(sender)
+                started(sender)
                 names = lambda: {name for hit in receiver.of(victim.pid, "samples/count") for name in hit.names[:1]}
                 wait_for(names, "samples of the generated code")
                 assert "forged" not in names()
@@ -409,7 +404,7 @@ def test_a_receiver_that_answers_without_end_is_not_listened_to():
         sender = Process([BUILD / "profsend", "--endpoint", f"http://127.0.0.1:{listener.getsockname()[1]}", "--protocol",
                           "http/protobuf", "--interval", "1s"])
         with running(sender):
-            at_work(sender)
+            started(sender)
             wait_for(lambda: len(taken) > 2, "three answers")
             sender.stop()
     assert max(taken) < 12 << 20, taken  # 1.5 MB of them are read, and what waits in the sockets

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from profiles import started
 from programs import BUILD, Process, running, wait_for
 from test_profsend_kinds import RAW, Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
 
@@ -186,9 +187,7 @@ def test_a_process_whose_first_thread_has_ended_is_known(tmp_path, when):
         def begin():
             sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "1s",
                               "--frequency", "97", "--include", "executable=pg-headless"])
-            wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-            if not sender.alive() and sender.wait() == 3:
-                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            started(sender)
             return sender
         if when == "while it samples":
             sender = begin()
@@ -233,9 +232,7 @@ def test_who_drops_root_s_rights_is_not_root_s_any_more(tmp_path):
         sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "1s",
                           "--frequency", "97", "--include", "executable=pg-drops", "--owner"])
         with running(sender):
-            wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-            if not sender.alive() and sender.wait() == 3:
-                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            started(sender)
             server = Process([tmp_path / "pg-drops"])
             with running(server):
                 said = lambda: tuple(receiver.resources.get(server.pid, {}).get(key) for key in ("process.real_user.id", "process.owner"))

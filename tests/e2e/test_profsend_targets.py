@@ -17,6 +17,7 @@ import threading
 import urllib.request
 
 import pytest
+from profiles import started
 from programs import BUILD, PATIENCE, Process, running, wait_for
 from test_profsend_kinds import SIGMAS, Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
 
@@ -143,9 +144,7 @@ DRIVERS = {
 
 def start(*arguments, **options):
     sender = Process([BUILD / "profsend", *arguments], **options)
-    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-    if not sender.alive() and sender.wait() == 3:
-        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+    started(sender)
     return sender
 
 

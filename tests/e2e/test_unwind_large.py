@@ -5,8 +5,8 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver
-from programs import BUILD, ROOT, Process, running, wait_for
+from profiles import Receiver, started
+from programs import BUILD, ROOT, Process, running
 
 LOAD = ROOT / "tests/sender/load"
 LEAST = 0.985  # of a compiler's stacks, its first included; 99.4 to 99.7 % on a machine with six times its CPUs' work
@@ -42,9 +42,7 @@ def test_a_compiler_s_stacks_are_whole_from_the_first_on(name, tmp_path):
         sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "97",
                           "--interval", "1s", "--include", f"executable={name}", "--include", "executable=clang-14"])
         with running(sender):
-            wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-            if not sender.alive() and sender.wait() == 3:
-                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            started(sender)
             subprocess.run([*command, "-o", tmp_path / "out.o"], check=True, capture_output=True)
             assert sender.stop() == 0, sender.log()
     assert not receiver.errors, receiver.errors[0]
@@ -87,9 +85,7 @@ def test_a_process_that_becomes_another_program_is_not_taken_for_it(tmp_path):
         sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "997",
                           "--interval", "1s", "--include", "executable=pg-one", "--include", "executable=pg-two"])
         with running(sender):
-            wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-            if not sender.alive() and sender.wait() == 3:
-                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            started(sender)
             for _ in range(5):
                 subprocess.run([tmp_path / "pg-one", tmp_path / "pg-two", "0"], check=True)
             assert sender.stop() == 0, sender.log()
