@@ -40,24 +40,27 @@ struct super_block {
 
 struct inode {
     unsigned long i_ino;
+    unsigned int i_nlink;
     struct super_block *i_sb;
     long long i_size;
 } BY_NAME;
 
-struct seconds {
+struct timespec64 {
     long long tv_sec;
+    long tv_nsec;
 } BY_NAME;
 
 struct inode___v6_11 {
     long long i_mtime_sec;
+    unsigned int i_mtime_nsec;
 } BY_NAME;
 
 struct inode___v6_7 {
-    struct seconds __i_mtime;
+    struct timespec64 __i_mtime;
 } BY_NAME;
 
 struct inode___v6_1 {
-    struct seconds i_mtime;
+    struct timespec64 i_mtime;
 } BY_NAME;
 
 struct qstr {

@@ -179,18 +179,28 @@ static __always_inline __u64 inode_of(const struct finder *f)
     return file ? (__u64)BPF_CORE_READ(file, f_inode) : 0;
 }
 
+/* When a file was written, as a key has it. With a stack of its own: its callers' are full (5.10). */
+__attribute__((noinline)) __u64 time_of(__u64 address)
+{
+    struct inode *inode = (struct inode *)address;
+    __u32 links = BPF_CORE_READ(inode, i_nlink);
+    if (bpf_core_field_exists(((struct inode___v6_11 *)0)->i_mtime_sec))
+        return UNWIND_KEY_TIME(BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_sec),
+                               BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_nsec), links);
+    if (bpf_core_field_exists(((struct inode___v6_7 *)0)->__i_mtime))
+        return UNWIND_KEY_TIME(BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_sec),
+                               BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_nsec), links);
+    return UNWIND_KEY_TIME(BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_sec),
+                           BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_nsec), links);
+}
+
 static __always_inline void read_key(struct unwind_key *key, struct inode *inode)
 {
     key->inode = BPF_CORE_READ(inode, i_ino);
     key->size = BPF_CORE_READ(inode, i_size);
     key->device = BPF_CORE_READ(inode, i_sb, s_dev);
     key->zero = 0;
-    if (bpf_core_field_exists(((struct inode___v6_11 *)0)->i_mtime_sec))
-        key->mtime = BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_sec);
-    else if (bpf_core_field_exists(((struct inode___v6_7 *)0)->__i_mtime))
-        key->mtime = BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_sec);
-    else
-        key->mtime = BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_sec);
+    key->mtime = time_of((__u64)inode);
 }
 
 /* Whether a vm_area_struct found for an address before is the one there yet. One that was freed may still say

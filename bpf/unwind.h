@@ -101,14 +101,21 @@ struct unwind_rule {
 };
 
 /* Names the bytes of a file: a file that is written anew, or another one that got its inode, has another key.
+ * That may be within a second and of equal size: small programs are, that a build makes, runs and replaces.
  * All 0 is the vDSO, which is no file. */
 struct unwind_key {
     bpf_u64 inode;
     bpf_u64 size;
-    bpf_u64 mtime;  /* seconds */
+    bpf_u64 mtime;  /* UNWIND_KEY_TIME */
     bpf_u32 device; /* as the kernel holds it: major << 20 | minor */
     bpf_u32 zero;
 };
+
+/* A file's seconds may be any number: what does not fit is cut off on both sides alike. One without a name is
+ * not replaced; it may be memory that a runtime (BEAM) writes the code to that it makes, all the time: of
+ * that the second is enough. */
+#define UNWIND_KEY_TIME(seconds, nanoseconds, links) \
+    ((bpf_u64)(seconds)*1000000000ull + ((links) ? (bpf_u64)(nanoseconds) : 0))
 
 struct unwind_file {
     bpf_u32 n_pages; /* where its code ends, in pages of file offset; 0: it has no call frame information */

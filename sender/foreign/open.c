@@ -138,6 +138,7 @@ int foreign_stat(int fd, struct stat *ret)
     *ret = (struct stat){.st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
                          .st_ino = x.stx_ino,
                          .st_mode = x.stx_mode,
+                         .st_nlink = x.stx_nlink,
                          .st_uid = x.stx_uid,
                          .st_size = (off_t)x.stx_size,
                          .st_mtim = {x.stx_mtime.tv_sec, x.stx_mtime.tv_nsec},

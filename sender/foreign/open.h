@@ -32,8 +32,8 @@ int foreign_open(const char *root, const char *path, int flags, uint32_t user);
 /* A file by a link of /proc that the kernel itself keeps (exe, map_files/…) of a user's process. The same. */
 int foreign_open_link(const char *path, uint32_t user);
 
-/* fstat(2) by what is known already: no server is asked. Device, inode, type, owner, size and times; 0 or
- * -errno. */
+/* fstat(2) by what is known already: no server is asked. Device, inode, type, owner, links, size and times; 0
+ * or -errno. */
 int foreign_stat(int fd, struct stat *ret);
 
 /* A file as the kernel says which one a mapping is of. */

@@ -13,6 +13,7 @@
 #include "proto/base/macros.h"
 #include "sender/foreign/open.h"
 #include "sender/procs/procs.h"
+#include "sender/unwind/key.h"
 
 /* Files whose names are kept. */
 #define PATHS 1024u
@@ -62,8 +63,7 @@ static int check(int fd, const struct unwind_key *key, uint32_t user)
     struct foreign_file file = {key->inode, key->device >> 20, key->device & 0xfffff};
     if (fd < 0)
         return fd;
-    if (foreign_is(fd, &file, user) && foreign_stat(fd, &st) == 0 && (uint64_t)st.st_size == key->size &&
-        (uint64_t)st.st_mtim.tv_sec == key->mtime)
+    if (foreign_is(fd, &file, user) && foreign_stat(fd, &st) == 0 && key_is_of(key, &st))
         return fd;
     close(fd);
     return -ESTALE;
@@ -118,7 +118,7 @@ static bool describe(const struct opener *o, uint32_t pid, const struct region *
         return false;
     ret->key = (struct unwind_key){.inode = region->inode,
                                    .size = (uint64_t)st.st_size,
-                                   .mtime = (uint64_t)st.st_mtim.tv_sec,
+                                   .mtime = key_time(&st),
                                    .device = region->major << 20 | region->minor};
     return true;
 }

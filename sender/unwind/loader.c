@@ -11,6 +11,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "sender/foreign/open.h"
+#include "sender/unwind/key.h"
 
 /* Room that was made may be in pieces: then it is made again. */
 #define TRIES 3
@@ -59,9 +60,7 @@ static int check(int fd, const struct unwind_key *key)
         return 0; /* memory */
     if (foreign_stat(fd, &st) < 0)
         return -errno;
-    bool same =
-        S_ISREG(st.st_mode) && (uint64_t)st.st_size == key->size && (uint64_t)st.st_mtim.tv_sec == key->mtime;
-    return same ? 0 : LOADER_GONE;
+    return S_ISREG(st.st_mode) && key_is_of(key, &st) ? 0 : LOADER_GONE;
 }
 
 static struct loader_open *find_open(struct loader *l, const struct unwind_key *key)

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from profiles import Receiver, started
-from programs import BUILD, ROOT, Process, running
+from programs import BUILD, ROOT, Process, running, wait_for
 
 LOAD = ROOT / "tests/sender/load"
 LEAST = 0.985  # of a compiler's stacks, its first included; 99.4 to 99.7 % on a machine with six times its CPUs' work
@@ -92,3 +92,49 @@ def test_a_process_that_becomes_another_program_is_not_taken_for_it(tmp_path):
     mixed = [s for s in receiver.stacks if any(n.startswith("one_") for n in s.names) and any(n.startswith("two_") for n in s.names)]
     whole, n = user_stacks(receiver)
     assert not mixed and n >= 200, (mixed, n)
+
+
+REPLACED = """
+#include <time.h>
+static volatile int n;
+__attribute__((noinline)) static void NAME(spin)(void) { volatile char room[ROOM]; room[n & 7] = 1; for (int i = 0; i < 300000; i++) n += room[n & 7]; }
+__attribute__((noinline)) static void NAME(above)(void) { volatile char room[2 * ROOM]; room[n & 7] = 1; NAME(spin)(); n += room[n & 7]; }
+int main(void)
+{
+    struct timespec now;
+    do
+        NAME(above)(), clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    while (now.tv_sec < 2);
+    return 0;
+}
+"""
+
+
+def test_a_program_made_anew_within_a_second_is_not_taken_for_the_one_before(tmp_path):
+    """As a build's small programs are: of equal size, where the one before was, and of the same second."""
+    names = {}
+    for name, room in (("first", 64), ("later", 400)):
+        path = tmp_path / f"{name}.c"
+        path.write_text(f"#define NAME(x) {name}_##x\n#define ROOM {room}\n" + REPLACED)
+        subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-Wl,-z,noseparate-code", path, "-o", tmp_path / name], check=True)
+        names[name] = (f"{name}_spin", f"{name}_above", "main")
+    assert (tmp_path / "first").stat().st_size == (tmp_path / "later").stat().st_size
+    program = tmp_path / "pg-anew"
+    shutil.copy(tmp_path / "first", program)
+    with Receiver() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "397",
+                          "--interval", "1s", "--include", "executable=pg-anew"])
+        with running(sender):
+            started(sender)
+            for name, chain in names.items():
+                program.write_bytes((tmp_path / name).read_bytes())  # the same inode
+                os.utime(program, ns=(0, 1_700_000_000_000_000_000 + len(receiver.begun)))
+                process = Process([program])
+                with running(process):
+                    assert process.wait() == 0
+
+                def spinning():
+                    return {stack: n for stack, n in receiver.of(process.pid).items() if stack.names[0] == chain[0]}
+                wait_for(lambda: sum(spinning().values()) >= 400, "most of its samples")
+                assert sum(n for stack, n in spinning().items() if stack.names[:3] == chain) >= LEAST * sum(spinning().values()), spinning()
+            assert sender.stop() == 0, sender.log()

@@ -21,6 +21,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "sender/attach/sampler.h"
+#include "sender/unwind/key.h"
 
 struct seen {
     uint32_t pid, child;
@@ -193,7 +194,7 @@ UNIT(unknown_files_are_asked_for_and_known_ones_unwound)
     ck_assert_uint_ge(seen.mapped, 1);
     ck_assert_int_eq(stat("/proc/self/exe", &st), 0);
     ck_assert_uint_eq(seen.key.size, (uint64_t)st.st_size);
-    ck_assert_uint_eq(seen.key.mtime, (uint64_t)st.st_mtim.tv_sec);
+    ck_assert_uint_eq(seen.key.mtime, key_time(&st));
     seen.sampler = s;
     ck_assert_int_eq(sampler_start(s, &e), 0);
     work_until(s, &seen.own, 20);

@@ -10,6 +10,7 @@
 
 #include "proto/base/macros.h"
 #include "sender/run/known.h"
+#include "sender/unwind/key.h"
 
 static char path[UNIT_PATH_MAX], other[UNIT_PATH_MAX + 8];
 
@@ -41,7 +42,7 @@ UNIT(a_file_is_opened_while_it_is_the_one)
     ck_assert_int_eq(fstat(fd, &st), 0);
     struct unwind_key key = {.inode = st.st_ino,
                              .size = (uint64_t)st.st_size,
-                             .mtime = (uint64_t)st.st_mtim.tv_sec,
+                             .mtime = key_time(&st),
                              .device = major(st.st_dev) << 20 | minor(st.st_dev)};
     known_add(k, 7, &key, fd);
     close(fd);

@@ -13,6 +13,7 @@
 
 #include "bpf/runtimes.h"
 #include "proto/base/clock.h"
+#include "sender/unwind/key.h"
 #include "sender/unwind/loader.h"
 
 static struct unwind_bucket page[UNWIND_BUCKETS];
@@ -63,8 +64,7 @@ static struct unwind_key key_of(const char *path)
 {
     struct stat st;
     ck_assert_int_eq(stat(path, &st), 0);
-    return (struct unwind_key){
-        .inode = st.st_ino, .size = (uint64_t)st.st_size, .mtime = (uint64_t)st.st_mtim.tv_sec};
+    return (struct unwind_key){.inode = st.st_ino, .size = (uint64_t)st.st_size, .mtime = key_time(&st)};
 }
 
 /* Where `function` is in this program's file: its text is mapped as it lies there. */
@@ -259,4 +259,30 @@ UNIT(a_file_without_frame_information_is_known)
     ck_assert_int_eq(found.cfa, UNWIND_CFA_NONE);
     ck_assert_uint_eq(loader_counts(&l).without, 1);
     end(t);
+}
+
+/* Of one with a name another one of the same size and second is told apart; memory that is written is not. */
+UNIT(a_file_without_a_name_is_known_by_the_second)
+{
+    char path[] = "/tmp/pg-loader-XXXXXX";
+    struct stat st;
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    struct unwind_key named = {.size = (uint64_t)st.st_size, .mtime = key_time(&st)};
+    ck_assert(key_is_of(&named, &st));
+    st.st_mtim.tv_nsec ^= 1;
+    ck_assert(!key_is_of(&named, &st));
+    st.st_mtim.tv_nsec ^= 1;
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    ck_assert_uint_eq(st.st_nlink, 0);
+    ck_assert(key_is_of(&named, &st)); /* of a process that met it before */
+    struct unwind_key nameless = {.size = (uint64_t)st.st_size, .mtime = key_time(&st)};
+    st.st_mtim.tv_nsec ^= 1;
+    ck_assert(key_is_of(&nameless, &st));
+    ck_assert(!key_is_of(&named, &st));
+    st.st_mtim.tv_sec++;
+    ck_assert(!key_is_of(&nameless, &st));
+    close(fd);
 }
