@@ -355,13 +355,13 @@ static void add_symbols(struct batch *b, bool is_rough)
             range.place = line.function ? places_add(b->r->places, &line, 1) : 0;
         }
         range.flags = is_rough ? RANGE_ROUGH : 0;
-        if (!shared)
-            (void)ranges_add(b->r->ranges, &range);
-        for (uint32_t i = from; shared && i < to; i++) {
-            range.start = b->answer[i].address;
-            range.end = range.start + 1;
+        for (uint32_t i = from; i < to; i++) {
+            struct range one = range;
+            if (shared)
+                one.start = b->answer[i].address, one.end = one.start + 1;
+            ranges_clip(b->r->ranges, b->answer[i].address, &one);
             if (!b->query[i].is_answered)
-                (void)ranges_add(b->r->ranges, &range);
+                (void)ranges_add(b->r->ranges, &one);
         }
     }
 }

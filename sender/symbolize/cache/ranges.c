@@ -48,10 +48,12 @@ void ranges_settle(struct ranges *r)
     if (r->all.n > r->n_sorted)
         merge(range, r->n_sorted, r->all.n);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->all.n; i++)
-        if (range[i].start < range[i].end && !(range[i].flags & RANGE_DROPPED) &&
-            (n == 0 || range[i].start >= range[n - 1].end))
+    for (uint32_t i = 0; i < r->all.n; i++) {
+        if (n > 0)
+            range[i].start = max_of(range[i].start, range[n - 1].end);
+        if (range[i].start < range[i].end && !(range[i].flags & RANGE_DROPPED))
             range[n++] = range[i];
+    }
     r->all.n = r->n_sorted = n;
 }
 
@@ -60,6 +62,15 @@ const struct range *ranges_find(const struct ranges *r, uint64_t address)
     const struct range *range = r->all.p;
     uint32_t at = first_where(r->n_sorted, i, range[i].end > address);
     return at < r->n_sorted && range[at].start <= address ? &range[at] : NULL;
+}
+
+void ranges_clip(const struct ranges *r, uint64_t address, struct range *range)
+{
+    uint32_t at = first_where(r->n_sorted, i, r->all.p[i].end > address);
+    if (at > 0)
+        range->start = max_of(range->start, r->all.p[at - 1].end);
+    if (at < r->n_sorted && r->all.p[at].start > address)
+        range->end = min_of(range->end, r->all.p[at].start);
 }
 
 void ranges_drop_rough(struct ranges *r, uint64_t address)

@@ -28,11 +28,15 @@ struct ranges {
 /* Adds one, out of order; found after ranges_settle. 0 or -ENOMEM. */
 int ranges_add(struct ranges *r, const struct range *add);
 
-/* Sorts what was added in; where two overlap, the earlier start stays and the other is dropped. */
+/* Sorts what was added in. Where two overlap, the earlier start stays and the other begins behind it: an
+ * address that one was added for is in one. */
 void ranges_settle(struct ranges *r);
 
 /* The settled range an address is in, or NULL. */
 const struct range *ranges_find(const struct ranges *r, uint64_t address);
+
+/* Makes a range that is to be added as small as what is not known around an address. */
+void ranges_clip(const struct ranges *r, uint64_t address, struct range *range);
 
 /* Takes out the rough range an address is in, if it is in one; gone after ranges_settle. */
 void ranges_drop_rough(struct ranges *r, uint64_t address);

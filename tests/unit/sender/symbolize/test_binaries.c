@@ -185,17 +185,41 @@ UNIT(no_more_files_are_open_than_allowed)
     binaries_free(b);
 }
 
-UNIT(ranges_that_overlap_are_dropped)
+/* What is learned of a function at one address begins and ends somewhere else than what is at the next,
+ * window by window, and none of it is in the way of another's. */
+UNIT(each_address_of_a_large_function_is_named_whatever_was_asked_before)
 {
-    struct ranges r = {0};
-    ck_assert_int_eq(ranges_add(&r, &(struct range){.start = 20, .end = 30, .place = 2}), 0);
-    ck_assert_int_eq(ranges_add(&r, &(struct range){.start = 10, .end = 20, .place = 1}), 0);
-    ck_assert_int_eq(ranges_add(&r, &(struct range){.start = 15, .end = 25, .place = 3}), 0);
-    ck_assert_ptr_null(ranges_find(&r, 15)); /* not settled */
-    ranges_settle(&r);
-    ck_assert_uint_eq(ranges_find(&r, 19)->place, 1);
-    ck_assert_uint_eq(ranges_find(&r, 20)->place, 2);
-    ck_assert_ptr_null(ranges_find(&r, 30));
-    ck_assert_ptr_null(ranges_find(&r, 9));
-    ranges_release(&r);
+    struct built built = built_new();
+    char program[200];
+    built_need("gcc");
+    built_text(&built, "program.c",
+               "#define ONE(k) x = inlined(x, k); if (x & 1024 + k) { x ^= k; more(); }\n"
+               "#define TEN(k) \\\nONE(k)\\\nONE(k + 1)\\\nONE(k + 2)\\\nONE(k + 3)\\\nONE(k + 4)\n"
+               "static inline __attribute__((always_inline)) long inlined(long x, long k)\n"
+               "{\n    x = x * 31 + k;\n    if (x & 4096)\n        x -= k;\n    return x ^ x >> 7;\n}\n"
+               "__attribute__((noinline)) void more(void)\n{\n    __asm__ volatile(\"\");\n}\n"
+               "__attribute__((noinline)) long work(long x)\n{\n");
+    snprintf(program, sizeof program,
+             "for i in $(seq 60); do echo \"TEN($i)\"; done >> program.c; "
+             "echo 'return x; } int main(int n, char **v) { return work(n); }' >> program.c; "
+             "gcc -O1 -g -Wl,-e,work program.c -o program");
+    ck_assert_int_eq(built_run(&built, "%s", program), 0);
+    struct source s;
+    struct elf elf;
+    built_read(&built, "program", &s, &elf);
+    struct binaries *b = unit_made(binaries_new());
+    uint32_t number = binaries_add(b, &key, "program", built_open(&built, "program"), NULL);
+    for (uint32_t at = 0, windows = 0; at < 8192; windows++) {
+        int fd = built_open(&built, "program");
+        if (binaries_want(b, number, elf.entry + at, 1))
+            binaries_reopen(b, number, elf.entry + at, 1, fd);
+        else
+            close(fd);
+        binaries_resolve(b);
+        ck_assert_msg(is_called(b, number, elf.entry + at, "work"), "window %u, %u bytes in", windows, at);
+        while (is_called(b, number, elf.entry + at, "work")) /* to where nothing is known yet */
+            at++;
+    }
+    binaries_free(b);
+    built_free(&built);
 }
