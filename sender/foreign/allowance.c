@@ -35,6 +35,13 @@ void allowance_exhaust(struct allowance *a)
         a->left = min_of(a->left, INT64_C(0));
 }
 
+struct allowance allowance_beside(const struct allowance *share)
+{
+    struct allowance *user = share && share->from && share->from->from ? share->from : NULL;
+    return (struct allowance){
+        .left = user ? allowance_left(user) / 2 : 0, .from = user, .user = user ? user->user : UINT32_MAX};
+}
+
 uint32_t allowance_user(const struct allowance *a)
 {
     while (a->from && a->from->from)

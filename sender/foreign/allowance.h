@@ -46,6 +46,10 @@ void allowance_settle(struct allowance *a, int64_t charged, int64_t cost);
 /* Nothing more is to be had of it, and of its user's, until some comes back. NULL: nothing happens. */
 void allowance_exhaust(struct allowance *a);
 
+/* Half of what a user has left, for what one of his processes could not pay of its share. A user's own: none.
+ */
+struct allowance allowance_beside(const struct allowance *share);
+
 /* Whose it is, of a ledger's or a part of one. */
 uint32_t allowance_user(const struct allowance *a);
 

@@ -496,9 +496,12 @@ static uint32_t still_wanted(struct entry *e)
     return n;
 }
 
-/* Looks up what is wanted of a file, which may take about `share` of the work there is. */
-static void resolve(struct binaries *b, struct entry *e, int64_t share)
+/* Looks up what is wanted of a file, which may take about `share` of the work there is. False: what it may
+ * read was spent before, and all is wanted still. */
+static bool resolve(struct binaries *b, struct entry *e, int64_t share)
 {
+    if (allowance_is_spent(e->source.allowance))
+        return false;
     const struct elf *elf = &e->binary.elf;
     struct ranges *ranges = &e->names->ranges;
     cleanup(beside_close) struct beside debug = {.fd = -1}, alt = {.fd = -1};
@@ -511,7 +514,7 @@ static void resolve(struct binaries *b, struct entry *e, int64_t share)
     int fd = r.go_only ? -1 : open_debug(b, e, &r.is_rough);
     if (!r.is_rough && e->debug != DEBUG_FETCHING)
         check_debug(e->names, identity_of(fd));
-    uint32_t n = still_wanted(e);
+    uint32_t n = e->want.n = still_wanted(e);
     b->looked_up += n;
     r.work = share;
     if (beside_read(&debug, fd, e->source.allowance)) {
@@ -534,9 +537,10 @@ static void resolve(struct binaries *b, struct entry *e, int64_t share)
             e->names->debug = 0; /* to be looked up again when it comes */
         resolve_addresses(&r, e->want.p, n);
     }
-    if (allowance_is_spent(e->source.allowance)) {
-        ranges->all.n =
-            n_ranges; /* not all was read: what was found may be another's. It is asked for again */
+    bool is_spent = allowance_is_spent(e->source.allowance);
+    if (is_spent) {
+        ranges->all.n = n_ranges; /* not all was read: what was found may be another's … */
+        e->debug = e->debug == DEBUG_NONE ? DEBUG_UNKNOWN : e->debug; /* … and what was not found be there */
         kept_forget(&b->kept, e->fd);
         kept_forget(&b->kept, debug.fd);
         kept_forget(&b->kept, alt.fd);
@@ -544,7 +548,21 @@ static void resolve(struct binaries *b, struct entry *e, int64_t share)
     ranges_settle(ranges);
     b->work -= share - r.work;
     b->dropped += r.damaged;
-    vec_release(&e->want);
+    if (!is_spent)
+        vec_release(&e->want);
+    return !is_spent;
+}
+
+/* A file that many processes have is paid for by the one it was met in, and what one of many may read is less
+ * than a large file's tables are: the user pays what his process cannot, when all have had what is theirs. */
+static void resolve_beside(struct binaries *b, struct entry *e)
+{
+    struct allowance *share = e->source.allowance, beside = allowance_beside(share);
+    if (!allowance_is_spent(&beside)) {
+        e->source.allowance = &beside;
+        (void)resolve(b, e, b->work);
+        e->source.allowance = share;
+    }
 }
 
 static int by_hits(const void *a, const void *b)
@@ -565,10 +583,12 @@ static void resolve_all(struct binaries *b, struct entry **wanting, uint32_t n)
         struct entry *e = wanting[i];
         double part = (double)e->hits / (double)max_of(hits, UINT64_C(1));
         hits -= e->hits;
-        if (!allowance_is_spent(e->source.allowance))
-            resolve(b, e, b->work > 0 ? (int64_t)(part * (double)b->work) + 1 : b->work);
-        entry_close(b, e);
+        if (resolve(b, e, b->work > 0 ? (int64_t)(part * (double)b->work) + 1 : b->work))
+            entry_close(b, e);
     }
+    for (uint32_t i = 0; i < n; i++)
+        if (wanting[i]->want.n > 0)
+            resolve_beside(b, wanting[i]);
 }
 
 void binaries_resolve(struct binaries *b)

@@ -20,6 +20,20 @@ UNIT(a_reading_is_charged_to_all_that_it_is_a_part_of)
     ck_assert(allowance_take(NULL, 1));
 }
 
+UNIT(beside_a_share_is_half_of_what_the_user_has)
+{
+    struct allowance all = {.left = 1000}, user = {.left = 600, .from = &all, .user = 7},
+                     share = {.left = 0, .from = &user, .user = 7}, beside = allowance_beside(&share);
+    ck_assert_int_eq(beside.left, 300);
+    ck_assert_uint_eq(allowance_user(&beside), 7);
+    allowance_charge(&beside, 100);
+    ck_assert_int_eq(user.left, 500);
+    all.left = 100; /* others have taken it */
+    ck_assert_int_eq(allowance_beside(&share).left, 50);
+    ck_assert_int_eq(allowance_beside(&user).left, 0);
+    ck_assert_int_eq(allowance_beside(NULL).left, 0);
+}
+
 UNIT(one_user_cannot_take_what_others_have)
 {
     struct ledger l;

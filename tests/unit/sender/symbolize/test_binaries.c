@@ -185,6 +185,28 @@ UNIT(no_more_files_are_open_than_allowed)
     binaries_free(b);
 }
 
+/* One of many processes has a small share of what its user's may read; a file's tables may be more. */
+UNIT(what_a_process_cannot_pay_its_user_does)
+{
+    struct allowance all = {.left = 1 << 30}, user = {.left = 1 << 30, .from = &all},
+                     share = {.left = 1 << 20, .from = &user};
+    struct binaries *b = unit_made(binaries_new());
+    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY), &share);
+    ck_assert_uint_ne(number, 0);
+    user.left = share.left = 1; /* enough to begin with */
+    binaries_want(b, number, address_of_one(), 1);
+    binaries_resolve(b);
+    ck_assert_uint_eq(binaries_name(b, number, address_of_one()).n_lines, 0);
+    user.left = 1 << 30; /* the share has come to nothing */
+    binaries_charge(b, number, &share);
+    ck_assert(binaries_want(b, number, address_of_one(), 1));
+    binaries_reopen(b, number, address_of_one(), 1, open("/proc/self/exe", O_RDONLY));
+    binaries_resolve(b);
+    ck_assert(is_called(b, number, address_of_one(), "function_one"));
+    ck_assert_int_gt(user.left, 1 << 29); /* and no more than half */
+    binaries_free(b);
+}
+
 /* What is learned of a function at one address begins and ends somewhere else than what is at the next,
  * window by window, and none of it is in the way of another's. */
 UNIT(each_address_of_a_large_function_is_named_whatever_was_asked_before)
