@@ -61,20 +61,6 @@ static struct bytes text_of(struct explainer *x, uint32_t string)
     return string == RULES_NONE ? (struct bytes){0} : rules_matcher_text(x->classify->matcher, string);
 }
 
-/* What a capture brought, for people: nothing in it moves a terminal's cursor or looks like a line of ours.
- */
-static void make_plain(char *text)
-{
-    bool is_utf8 = bytes_is_utf8(bytes_str(text));
-    for (uint8_t *p = (uint8_t *)text; *p; p++) {
-        bool is_c1 = p[0] == 0xc2 && p[1] < 0xa0; /* U+0080 … U+009F */
-        if (*p < 0x20 || *p == 0x7f || is_c1 || (*p >= 0x80 && !is_utf8))
-            *p = '?';
-        if (is_c1)
-            *++p = '?';
-    }
-}
-
 /* `kernel tcp_sendmsg`; where there is no function, its library. */
 static void put_frame(struct explainer *x, uint32_t frame, char *to, size_t size)
 {
@@ -88,7 +74,7 @@ static void put_frame(struct explainer *x, uint32_t frame, char *to, size_t size
     }
     snprintf(to, size, "%.*s%s%s%.*s", BYTES_FMT(type), type.n && name.n ? " " : "", in, BYTES_FMT(name));
     if (!x->command->json)
-        make_plain(to);
+        bytes_make_plain(to);
 }
 
 /* `cpu/nanoseconds` of the profile that is asked about. */
@@ -98,7 +84,7 @@ static void put_type(const struct asked *a, char *to, size_t size)
     snprintf(to, size, "%.*s/%.*s", BYTES_FMT(profiles_string(v, v->profile.type[a->profile])),
              BYTES_FMT(profiles_string(v, v->profile.unit[a->profile])));
     if (!a->x->command->json)
-        make_plain(to);
+        bytes_make_plain(to);
 }
 
 static struct bytes source_at(const struct asked *a, struct rule_place place)

@@ -14,35 +14,19 @@ struct glyph {
     uint32_t columns;
 };
 
-static uint32_t code_point(const uint8_t *p, size_t n)
-{
-    static const uint8_t lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    uint32_t c = p[0] & lead[n];
-    for (size_t i = 1; i < n; i++)
-        c = c << 6 | (p[i] & 0x3fu);
-    return c;
-}
-
-/* C0, DEL, C1, and what turns the direction of a line around or breaks it (UAX #9). */
-static bool is_harmful(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
-           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
-}
-
 /* The next character of somebody's text, off its front. */
 static struct glyph next_glyph(const struct line_style *style, struct bytes *rest)
 {
     static const uint8_t foreign[] = {FOREIGN};
-    size_t n = bytes_utf8_length(*rest);
+    uint32_t c;
+    size_t n = bytes_shown(*rest, &c);
     struct glyph g = {bytes_of(rest->p, n), 1};
-    uint32_t c = n > 0 ? code_point(rest->p, n) : 0;
     int columns = c < 0x80 ? 1 : wcwidth((wchar_t)c);
-    if (n == 0 || is_harmful(c) || (style->ascii && c >= 0x80) || columns < 0)
+    if (n == 0 || (style->ascii && c >= 0x80) || columns < 0)
         g.text = bytes_of(foreign, 1);
     else
         g.columns = (uint32_t)columns;
-    size_t taken = n > 0 ? n : 1;
+    size_t taken = max_of(n ? n : bytes_utf8_length(*rest), (size_t)1);
     *rest = bytes_of(rest->p + taken, rest->n - taken);
     return g;
 }

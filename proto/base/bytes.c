@@ -2,6 +2,9 @@
 #include "proto/base/bytes.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/macros.h"
 
 struct bytes bytes_after_last(struct bytes a, char sep)
 {
@@ -121,4 +124,42 @@ size_t bytes_utf8_length(struct bytes a)
         return 0;
     size_t n = a.p[0] < 0x80 ? 1 : a.p[0] < 0xe0 ? 2 : a.p[0] < 0xf0 ? 3 : 4;
     return n <= a.n && bytes_is_utf8(bytes_of(a.p, n)) ? n : 0;
+}
+
+static uint32_t code_point(const uint8_t *p, size_t n)
+{
+    static const uint8_t lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t c = p[0] & lead[n];
+    for (size_t i = 1; i < n; i++)
+        c = c << 6 | (p[i] & 0x3fu);
+    return c;
+}
+
+static bool is_harmful(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+}
+
+size_t bytes_shown(struct bytes a, uint32_t *ret)
+{
+    size_t n = bytes_utf8_length(a);
+    *ret = n > 0 ? code_point(a.p, n) : 0;
+    return is_harmful(*ret) ? 0 : n;
+}
+
+void bytes_make_plain(char *text)
+{
+    struct bytes rest = bytes_str(text);
+    char *to = text;
+    for (size_t taken; rest.n > 0; rest = bytes_of(rest.p + taken, rest.n - taken)) {
+        uint32_t c;
+        size_t n = bytes_shown(rest, &c);
+        taken = max_of(n ? n : bytes_utf8_length(rest), (size_t)1);
+        if (n == 0)
+            *to++ = '?';
+        memmove(to, rest.p, n);
+        to += n;
+    }
+    *to = 0;
 }

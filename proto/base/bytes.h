@@ -87,4 +87,11 @@ bool bytes_is_utf8(struct bytes a);
 /* How many bytes the well-formed character at the front has (RFC 3629 section 4), 0 if there is none. */
 size_t bytes_utf8_length(struct bytes a);
 
+/* The same of a character that a terminal may be sent by somebody else, and its code point: of control
+ * characters (C0, DEL, C1) 0, and of what turns the direction of a line around or breaks it (UAX #9). */
+size_t bytes_shown(struct bytes a, uint32_t *ret);
+
+/* Puts a question mark in the place of each character that is not shown, and of each byte that is none. */
+void bytes_make_plain(char *text);
+
 #endif

@@ -42,14 +42,6 @@ struct part {
     double seconds;
 };
 
-/* Control characters do not reach a terminal. */
-static void make_printable(char *text)
-{
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
-}
-
 static struct bytes where_of(const struct description *d)
 {
     if (d->binary)
@@ -69,7 +61,7 @@ static void frame_text(const struct part *part, uint32_t process, const struct f
         snprintf(to, room, "%.*s [%.*s]", BYTES_FMT(d.name), BYTES_FMT(where_of(&d)));
     else
         snprintf(to, room, "0x%llx [%.*s]", (unsigned long long)d.address, BYTES_FMT(where_of(&d)));
-    make_printable(to);
+    bytes_make_plain(to);
 }
 
 /* One call: the function, its file, the source line; an inlined one is a line of its caller's. */
@@ -81,7 +73,7 @@ static void write_call(const struct part *part, struct bytes name, struct bytes 
         snprintf(at, sizeof at, " %.*s:%u", BYTES_FMT(source), line);
     snprintf(text, sizeof text, "%.*s [%.*s]%s%s", BYTES_FMT(name), BYTES_FMT(where), at,
              is_inlined ? " (inlined)" : "");
-    make_printable(text);
+    bytes_make_plain(text);
     fprintf(part->to, "      %s\n", text);
 }
 
@@ -125,8 +117,11 @@ static uint64_t weight(const struct part *part, const struct window_sample *s)
 static void write_stack(const struct part *part, const struct window_sample *s)
 {
     uint32_t n;
+    char thread[SAMPLE_COMM_LEN + 1];
     const struct frame *frame = window_frames(part->window, s->stack, &n);
-    fprintf(part->to, "    heaviest stack (%u hits, thread %.*s):\n", s->n_times, SAMPLE_COMM_LEN, s->comm);
+    snprintf(thread, sizeof thread, "%.*s", SAMPLE_COMM_LEN, s->comm);
+    bytes_make_plain(thread);
+    fprintf(part->to, "    heaviest stack (%u hits, thread %s):\n", s->n_times, thread);
     for (uint32_t i = 0; i < n; i++)
         write_frame(part, s->process, &frame[i]);
 }
@@ -166,8 +161,11 @@ static int write_process(const struct part *part, const struct row *process)
     }
     qsort(rows, n_rows, sizeof *rows, by_hits);
     const struct process *p = w->process.p[process->process].process;
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", BYTES_FMT(p->name));
+    bytes_make_plain(name);
     write_total(part, process->hits);
-    fprintf(part->to, "  pid %-7u %.*s%s\n", p->pid, BYTES_FMT(p->name),
+    fprintf(part->to, "  pid %-7u %s%s\n", p->pid, name,
             p->is_kernel ? " (kernel thread)"
             : p->is_gone ? " (ended before it was seen)"
                          : "");

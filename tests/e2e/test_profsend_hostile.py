@@ -457,3 +457,20 @@ def test_a_pid_that_is_another_s_at_once_is_not_mistaken(truth, tmp_path):
         hits = [receiver.programs.get((int(said["pid"]), f"pg-{name}"), 0) for name in ("first", "second")]
         for n in hits:
             assert n == pytest.approx(0.3 * 397, abs=SIGMAS * math.sqrt(0.3 * 397)), receiver.programs
+
+
+def test_what_programs_are_called_does_not_reach_a_terminal_as_it_is():
+    """A thread's name is any fifteen bytes; a person reads --print as root."""
+    program = ("import ctypes, time\n"
+               "ctypes.CDLL(None).prctl(15, b'\\x1b[2J\\xc2\\x9b\\xff\\xe2\\x80\\xaepg')\n"
+               "end = time.monotonic() + 60\n"
+               "while time.monotonic() < end: pass\n")
+    process = Process([sys.executable, "-c", program])
+    with running(process):
+        wait_for(lambda: b"\x1b" in pathlib.Path(f"/proc/{process.pid}/comm").read_bytes(), "its name")
+        done = subprocess.run([BUILD / "profsend", "--print", "--duration", "1s", "--pid", str(process.pid)], capture_output=True)
+    if done.returncode == 3:
+        pytest.skip(f"profiling is not permitted here: {done.stderr[-200:]}")
+    text = done.stdout.decode()  # all of it is UTF-8
+    assert "?[2J??pg" in text.replace("???", "??"), text
+    assert not [c for c in text if c != "\n" and not c.isprintable()], text

@@ -38,6 +38,33 @@ UNIT(utf8_takes_what_rfc3629_allows)
     ck_assert(!bytes_is_utf8(BYTES_LIT("\x80")));
 }
 
+UNIT(what_others_write_does_not_move_a_terminal_s_cursor)
+{
+    static const char *const as[][2] = {
+        {"plain, \xc3\xa9 and \xf0\x9f\x94\xa5", "plain, \xc3\xa9 and \xf0\x9f\x94\xa5"},
+        {"\x1b[2J\r\n\x7f", "?[2J???"},
+        {"\xc2\x9b"
+         "2J",
+         "?2J"},                         /* C1's way to say the same */
+        {"\xffgone\xe2\x82", "?gone??"}, /* is no character, is half of one */
+        {"a\xe2\x80\xae"
+         "b\xef\xbb\xbf",
+         "a?b?"}, /* from right to left */
+        {"", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(as); i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s", as[i][0]);
+        bytes_make_plain(text);
+        ck_assert_str_eq(text, as[i][1]);
+    }
+    uint32_t c;
+    ck_assert_uint_eq(bytes_shown(BYTES_LIT("\xe2\x82\xac"), &c), 3);
+    ck_assert_uint_eq(c, 0x20ac);
+    ck_assert_uint_eq(bytes_shown(BYTES_LIT("\n"), &c), 0);
+    ck_assert_uint_eq(bytes_shown(BYTES_LIT(""), &c), 0);
+}
+
 UNIT(utf8_length_is_of_the_character_at_the_front)
 {
     ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("")), 0);
