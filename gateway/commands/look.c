@@ -30,14 +30,8 @@ struct look_arguments {
     const char *listen;
 };
 
-static int set_listen(void *target, const char *value, struct arena *unused, struct error *e)
-{
-    ((struct look_arguments *)target)->listen = value;
-    return 0;
-}
-
 static const struct settings_row rows[] = {
-    {"listen", SETTINGS_OWN, .set = set_listen, .metavar = "ADDRESS",
+    {"listen", SETTINGS_TEXT, offsetof(struct look_arguments, listen), .metavar = "ADDRESS",
      .doc = "where the page is; default " LISTEN_DEFAULT ", a free port"},
 };
 

@@ -130,22 +130,7 @@ static int set_service(void *target, const char *value, struct arena *unused, st
     return 0;
 }
 
-static int set_note(void *target, const char *value, struct arena *unused, struct error *e)
-{
-    ((struct options *)target)->note = value;
-    return 0;
-}
-
-/* Texts as they are said; the arguments stay. */
-#define TEXTS(X) X(user) X(password_file) X(bearer_token_file) X(ca_file) X(cert_file) X(key_file)
-#define X(field)                                                                                   \
-    static int set_##field(void *target, const char *value, struct arena *unused, struct error *e) \
-    {                                                                                              \
-        ((struct options *)target)->field = value;                                                 \
-        return 0;                                                                                  \
-    }
-TEXTS(X)
-#undef X
+#define AT(field) offsetof(struct options, field)
 
 static const struct settings_row rows[] = {
     {"url", SETTINGS_OWN, .set = set_url, .metavar = "URL",
@@ -158,26 +143,24 @@ static const struct settings_row rows[] = {
      .doc = "end after so long, e.g. 30s; default: when told to (Ctrl-C)"},
     {"pack", SETTINGS_OWN, .set = set_pack, .metavar = "NAME",
      .doc = "whose metrics: a pack of rules, or " PACK_ALL "; default " PACK_DEFAULT},
-    {"note", SETTINGS_OWN, .set = set_note, .metavar = "TEXT",
+    {"note", SETTINGS_TEXT, AT(note), .metavar = "TEXT",
      .doc = "a line above the table, e.g. where the profiles are from"},
-    {"once", SETTINGS_BOOL, offsetof(struct options, once),
-     .doc = "print one table after one interval, and end"},
-    {"flame", SETTINGS_BOOL, offsetof(struct options, flame),
-     .doc = "print the flame graph of --window (default 15m), and end"},
+    {"once", SETTINGS_BOOL, AT(once), .doc = "print one table after one interval, and end"},
+    {"flame", SETTINGS_BOOL, AT(flame), .doc = "print the flame graph of --window (default 15m), and end"},
     {"service", SETTINGS_OWN, .set = set_service, .metavar = "NAME",
      .doc = "whose flame graph; default everybody's"},
-    {"user", SETTINGS_OWN, .set = set_user, .metavar = "NAME",
+    {"user", SETTINGS_TEXT, AT(user), .metavar = "NAME",
      .doc = "of HTTP basic authentication (admin.auth.htpasswd_file)"},
-    {"password-file", SETTINGS_OWN, .set = set_password_file, .metavar = "FILE",
+    {"password-file", SETTINGS_TEXT, AT(password_file), .metavar = "FILE",
      .doc = "one line: the password of --user"},
-    {"bearer-token-file", SETTINGS_OWN, .set = set_bearer_token_file, .metavar = "FILE",
+    {"bearer-token-file", SETTINGS_TEXT, AT(bearer_token_file), .metavar = "FILE",
      .doc = "one line: a token (admin.auth.bearer_tokens_file)"},
-    {"ca-file", SETTINGS_OWN, .set = set_ca_file, .metavar = "FILE",
+    {"ca-file", SETTINGS_TEXT, AT(ca_file), .metavar = "FILE",
      .doc = "who signs the gateway's certificate, PEM; default: the system's"},
-    {"cert-file", SETTINGS_OWN, .set = set_cert_file, .metavar = "FILE",
+    {"cert-file", SETTINGS_TEXT, AT(cert_file), .metavar = "FILE",
      .doc = "a certificate of our own, PEM (admin.tls.client_ca_file)"},
-    {"key-file", SETTINGS_OWN, .set = set_key_file, .metavar = "FILE", .doc = "its key"},
-    {"insecure-skip-verify", SETTINGS_BOOL, offsetof(struct options, insecure_skip_verify),
+    {"key-file", SETTINGS_TEXT, AT(key_file), .metavar = "FILE", .doc = "its key"},
+    {"insecure-skip-verify", SETTINGS_BOOL, AT(insecure_skip_verify),
      .doc = "take any certificate of the gateway's"},
 };
 
