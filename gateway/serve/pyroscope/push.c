@@ -5,8 +5,6 @@
  */
 #include "gateway/serve/pyroscope/push.h"
 
-#include <errno.h>
-
 #include "gateway/serve/otlp/words.h"
 #include "gateway/serve/pprof/taking.h"
 #include "gateway/serve/pyroscope/labels.h"
@@ -16,7 +14,33 @@
 #include "proto/coding/room.h"
 #include "proto/grpc/code.h"
 #include "proto/grpc/status.h"
+#include "proto/otlp/json/mapping.h"
 #include "proto/wire/reader.h"
+
+#define LIST(number, name, of)                                               \
+    {                                                                        \
+        number, name, MAPPING_MESSAGE, .is_repeated = true, .message = &(of) \
+    }
+
+MAPPING_TABLE(label_json, {LABEL_NAME, "name", MAPPING_STRING}, {LABEL_VALUE, "value", MAPPING_STRING});
+MAPPING_TABLE(label_set_json, LIST(SERIES_LABELS, "labels", label_json));
+MAPPING_TABLE(sample_json, {SAMPLE_RAW_PROFILE, "raw_profile", MAPPING_BYTES});
+MAPPING_TABLE(series_json, LIST(SERIES_LABELS, "labels", label_json),
+              LIST(SERIES_SAMPLES, "samples", sample_json));
+MAPPING_TABLE(series_with_set_json, {SERIES_LABELS, "labels", MAPPING_MESSAGE, .message = &label_set_json},
+              LIST(SERIES_SAMPLES, "samples", sample_json));
+MAPPING_TABLE(push_json, LIST(REQUEST_SERIES, "series", series_json));
+MAPPING_TABLE(write_raw_json, LIST(WRITE_RAW_SERIES, "series", series_with_set_json));
+
+/* The two messages, which are alike but for this. */
+struct push_form {
+    uint32_t series; /* the field */
+    bool has_set;    /* the labels of a series are a message that has them */
+    const struct mapping_message *json;
+};
+
+static const struct push_form push = {REQUEST_SERIES, false, &push_json};
+static const struct push_form write_raw = {WRITE_RAW_SERIES, true, &write_raw_json};
 
 /* ---- protobuf ---- */
 
@@ -120,9 +144,6 @@ static enum refusal decode(const struct push_form *form, const struct intake_hea
     return refusal;
 }
 
-static const struct push_form push = {.series = REQUEST_SERIES};
-static const struct push_form write_raw = {.series = WRITE_RAW_SERIES, .has_set = true};
-
 static enum refusal decode_proto(const struct intake_head *head, struct bytes body, struct buffer *out,
                                  struct budget *budget, struct profiles_written *ret, struct error *why)
 {
@@ -137,14 +158,20 @@ static enum refusal decode_parca(const struct intake_head *head, struct bytes bo
 
 /* ---- JSON ---- */
 
+/* No message is longer than twice its JSON and what the writer wants to have free: "{}," is two bytes. */
+#define SPARE 64u
+
 static enum refusal decode_form_json(const struct push_form *form, const struct intake_head *head,
                                      struct bytes body, struct buffer *out, struct budget *budget,
                                      struct profiles_written *ret, struct error *why)
 {
     struct buffer message = BUFFER_INIT(0);
     enum refusal refusal = REFUSAL_BUSY;
-    int r = push_from_json(form, body, budget, &message, why);
-    if (r == PUSH_MALFORMED)
+    if (body.n > SIZE_MAX / 4 || room_make(&message, 2 * body.n + SPARE, budget) != 0)
+        return REFUSAL_BUSY;
+    message.max = message.cap;
+    int r = mapping_read(form->json, body, &message, why);
+    if (r == MAPPING_MALFORMED)
         refusal = REFUSAL_MALFORMED;
     else if (r == 0)
         refusal = decode(form, head, buffer_bytes(&message), out, budget, ret, why);

@@ -71,7 +71,7 @@ static int put_text(struct reading *r, const struct mapping_field *f, const stru
         return r->w.failed;
     size_t n = json_unescape(t->text, at);
     if (f->kind == MAPPING_BYTES && !json_base64(at, &n))
-        return wrong(r, "base64 belongs here");
+        return wrong(r, "no base64");
     wire_filled(&r->w, at + n);
     wire_end(&r->w, mark);
     return 0;

@@ -11,6 +11,7 @@
 
 #include "proto/base/error.h"
 #include "proto/base/json.h"
+#include "proto/base/macros.h"
 
 /* INT64: all of 64 bits, quoted in JSON; INT32: those that fit a double. */
 enum mapping_kind {
@@ -41,6 +42,11 @@ struct mapping_message {
     const struct mapping_field *fields;
     uint32_t n;
 };
+
+/* A static table of these fields. */
+#define MAPPING_TABLE(name, ...)                                       \
+    static const struct mapping_field name##_fields[] = {__VA_ARGS__}; \
+    static const struct mapping_message name = {name##_fields, ARRAY_LEN(name##_fields)}
 
 /* Conditions. */
 enum {
