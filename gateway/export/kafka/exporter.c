@@ -94,72 +94,19 @@ static void stream(const void *settings, struct export_stream *ret)
 
 /* ---- metrics ---- */
 
-static uint64_t points_of(const struct metric_resource *r)
-{
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < r->n_metrics; i++)
-        n += r->metrics[i].n_points;
-    return n;
-}
-
-/* Resources [from, to) in as few messages as they fit. */
-static void push_resources(struct kafka *k, const struct metric_batch *batch, uint32_t from, uint32_t to)
-{
-    struct metric_batch part = *batch; /* the arena stays the batch's */
-    uint32_t at = 0, place = 0;
-    uint64_t left = 0;
-    part.resources = batch->resources + from;
-    part.n_resources = to - from;
-    for (uint32_t i = from; i < to; i++)
-        left += points_of(&batch->resources[i]);
-    while (left > 0 && at < part.n_resources) {
-        struct buffer out = BUFFER_INIT(0);
-        const uint32_t was = at;
-        uint64_t points = 0;
-        points -= place; /* of the first resource those before are written */
-        int r = k->is_json ? metrics_encode_json_part(&part, k->sending.request_max, &at, &place, &out)
-                           : metrics_encode_proto(&part, k->sending.request_max, &at, &place, &out);
-        if (r < 0) {
-            buffer_release(&out);
-            sending_lost(&k->sending, left);
-            return;
-        }
-        for (uint32_t i = was; i < at; i++)
-            points += points_of(&part.resources[i]);
-        points += place;
-        if (points > 0)
-            sending_push_newest(&k->sending, &out, points);
-        else
-            buffer_release(&out);
-        left -= points;
-    }
-}
-
 static void push_metrics(struct exporter *x, const struct metric_batch *batch)
 {
     struct kafka *k = container_of(x, struct kafka, sending.base);
-    if (k->is_keyed)
-        for (uint32_t i = 0; i < batch->n_resources; i++)
-            push_resources(k, batch, i, i + 1);
-    else
-        push_resources(k, batch, 0, batch->n_resources);
+    struct metric_batch part = *batch; /* what it has stays the batch's */
+    part.n_resources = k->is_keyed ? 1 : batch->n_resources;
+    for (uint32_t i = 0; i < batch->n_resources; i += part.n_resources) {
+        part.resources = &batch->resources[i];
+        sending_push_metrics(&k->sending, &part, k->is_json);
+    }
     sending_window_ends(&k->sending);
 }
 
 /* ---- profiles: any thread ---- */
-
-static uint32_t profile_of(const struct profiles *p, uint32_t sample)
-{
-    uint32_t low = 0, high = p->profile.n;
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (p->profile.samples_at[middle] <= sample)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
 
 static uint32_t resource_of(const struct profiles *p, uint32_t profile)
 {
@@ -170,7 +117,7 @@ static uint32_t resource_of(const struct profiles *p, uint32_t profile)
 static uint32_t end_of_key(const void *user, const struct profiles *p, uint32_t from)
 {
     const struct kafka *k = user;
-    uint32_t profile = profile_of(p, from), resource = resource_of(p, profile);
+    uint32_t profile = profiles_profile_of(p, from), resource = resource_of(p, profile);
     const uint64_t key = key_of_resource(p->resource.raw[resource], k->key_of);
     for (; profile < p->profile.n; profile++) {
         const uint32_t next = resource_of(p, profile);

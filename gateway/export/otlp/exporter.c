@@ -126,35 +126,10 @@ static void stream(const void *settings, struct export_stream *ret)
 
 /* ---- metrics ---- */
 
-/* Points before a place of metrics_encode_proto. */
-static uint64_t points_before(const struct metric_batch *b, uint32_t resource, uint32_t place)
-{
-    uint64_t n = place;
-    for (uint32_t r = 0; r < resource; r++)
-        for (uint32_t m = 0; m < b->resources[r].n_metrics; m++)
-            n += b->resources[r].metrics[m].n_points;
-    return n;
-}
-
 static void push_metrics(struct exporter *x, const struct metric_batch *batch)
 {
     struct otlp *o = container_of(x, struct otlp, sending.base);
-    const size_t max = o->sending.request_max;
-    uint32_t from = 0, place = 0;
-    uint64_t before = 0, total = metric_batch_points(batch);
-    while (from < batch->n_resources && before < total) {
-        struct buffer out = BUFFER_INIT(0);
-        int r = o->json ? metrics_encode_json_part(batch, max, &from, &place, &out)
-                        : metrics_encode_proto(batch, max, &from, &place, &out);
-        if (r < 0) {
-            buffer_release(&out);
-            sending_lost(&o->sending, total - before);
-            return;
-        }
-        uint64_t after = points_before(batch, from, place);
-        sending_push_newest(&o->sending, &out, after - before);
-        before = after;
-    }
+    sending_push_metrics(&o->sending, batch, o->json);
     sending_window_ends(&o->sending);
 }
 

@@ -279,6 +279,33 @@ void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points
     client_body_unref(shared);
 }
 
+/* Points before a place of metrics_encode_proto. */
+static uint64_t points_before(const struct metric_batch *b, uint32_t resource, uint32_t place)
+{
+    struct metric_batch before = *b;
+    before.n_resources = resource;
+    return metric_batch_points(&before) + place;
+}
+
+void sending_push_metrics(struct sending *s, const struct metric_batch *batch, bool json)
+{
+    uint32_t from = 0, place = 0;
+    uint64_t before = 0, total = metric_batch_points(batch);
+    while (from < batch->n_resources && before < total) {
+        struct buffer out = BUFFER_INIT(0);
+        int r = json ? metrics_encode_json_part(batch, s->request_max, &from, &place, &out)
+                     : metrics_encode_proto(batch, s->request_max, &from, &place, &out);
+        if (r < 0) {
+            buffer_release(&out);
+            sending_lost(s, total - before);
+            return;
+        }
+        uint64_t after = points_before(batch, from, place);
+        sending_push_newest(s, &out, after - before);
+        before = after;
+    }
+}
+
 void sending_lost(struct sending *s, uint64_t n)
 {
     atomic_fetch_add(&s->unbuilt, n); /* counted with the next event, or at the end */

@@ -154,6 +154,9 @@ void sending_window_ends(struct sending *s);
 /* Queues a body that holds some points, in place of the oldest where there is no room; takes it over. */
 void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points);
 
+/* Queues a batch likewise, in as few requests below request_max as it fits. */
+void sending_push_metrics(struct sending *s, const struct metric_batch *batch, bool json);
+
 /* Samples or points that no memory was there for; any thread. */
 void sending_lost(struct sending *s, uint64_t n);
 

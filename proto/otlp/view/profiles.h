@@ -22,6 +22,7 @@
 #include "proto/base/budget.h"
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
+#include "proto/base/macros.h"
 #include "proto/otlp/attr.h"
 #include "proto/otlp/layouts/layout.h"
 
@@ -180,6 +181,12 @@ size_t profiles_memory_used(const struct profiles *p);
 static inline int64_t profiles_sample_value(const struct profiles *p, uint32_t sample)
 {
     return p->sample.n_values[sample] ? p->sample.value_sum[sample] : p->sample.n_timestamps[sample];
+}
+
+/* The profile that has a sample, or the next one's if there is no such sample. */
+static inline uint32_t profiles_profile_of(const struct profiles *p, uint32_t sample)
+{
+    return first_where(p->profile.n, i, p->profile.samples_at[i + 1] > sample);
 }
 
 /* String i (i < string.n). */

@@ -217,28 +217,14 @@ struct subset *subset_new(const struct profiles *p, const struct subset_mark *ma
     return subset_init(s, memory) == 0 ? s : NULL;
 }
 
-/* The profile that has a sample, or the next one's if it has none. */
-static uint32_t profile_of(const struct profiles *p, uint32_t sample)
-{
-    uint32_t low = 0, high = p->profile.n;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (p->profile.samples_at[middle + 1] <= sample)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 int subset_write(struct subset *s, const uint64_t *keep, uint32_t from, uint32_t to, struct buffer *out)
 {
     size_t was = out->n;
     s->keep = keep;
     s->from = from;
     s->to = min_of(to, s->p->sample.n);
-    s->first = profile_of(s->p, from);
-    s->end = from < s->to ? profile_of(s->p, s->to - 1) + 1 : s->first;
+    s->first = profiles_profile_of(s->p, from);
+    s->end = from < s->to ? profiles_profile_of(s->p, s->to - 1) + 1 : s->first;
     s->w = wire_writer(out);
     renumber_all(s, reach_zero);
     reach_from_samples(s);
