@@ -4,6 +4,7 @@
 
 #include "gateway/look/parts.h"
 #include "proto/base/clock.h"
+#include "proto/otlp/json/text.h"
 
 struct chosen {
     struct look_epoch *epoch;
@@ -60,16 +61,6 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void put_hex(struct json *j, const char *key, const uint8_t *id, uint32_t n)
-{
-    char text[33];
-    for (uint32_t i = 0; i < n; i++) {
-        text[2 * i] = "0123456789abcdef"[id[i] >> 4];
-        text[2 * i + 1] = "0123456789abcdef"[id[i] & 15];
-    }
-    json_key(j, key), json_string(j, bytes_of(text, 2 * (size_t)n));
-}
-
 static void put_example(struct json *j, const struct chosen *c)
 {
     static const uint8_t no_span[8];
@@ -78,9 +69,9 @@ static void put_example(struct json *j, const struct chosen *c)
     uint32_t path[LOOK_STACK_MAX], n = path_of(&e->dict, x->node, path);
     json_open(j, '{');
     json_key(j, "at"), json_u64(j, x->at * (LOOK_SLICE_NS / NSEC_PER_MSEC));
-    put_hex(j, "trace_id", x->trace, sizeof x->trace);
+    json_key(j, "trace_id"), json_put_hex(j, bytes_of(x->trace, sizeof x->trace));
     if (memcmp(x->span, no_span, sizeof no_span) != 0)
-        put_hex(j, "span_id", x->span, sizeof x->span);
+        json_key(j, "span_id"), json_put_hex(j, bytes_of(x->span, sizeof x->span));
     json_key(j, "value"), json_u64(j, x->value);
     json_key(j, "labels"), json_open(j, '{');
     for (uint32_t i = 0; i < LOOK_N_LABELS; i++) {

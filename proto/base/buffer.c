@@ -70,14 +70,10 @@ int buffer_printf(struct buffer *b, const char *format, ...)
 
 int buffer_add_hex(struct buffer *b, struct bytes bytes)
 {
-    static const char digits[] = "0123456789abcdef";
     uint8_t *to = bytes.n > SIZE_MAX / 4 ? NULL : buffer_cursor(b, 2 * bytes.n);
     if (!to)
         return buffer_is_short_of(b, 2 * bytes.n) ? -ENOBUFS : -ENOMEM;
-    for (size_t i = 0; i < bytes.n; i++) {
-        to[2 * i] = (uint8_t)digits[bytes.p[i] >> 4];
-        to[2 * i + 1] = (uint8_t)digits[bytes.p[i] & 15];
-    }
+    bytes_to_hex(bytes, to);
     b->n += 2 * bytes.n;
     return 0;
 }

@@ -69,6 +69,16 @@ int bytes_hex_value(uint8_t digit)
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
+void bytes_to_hex(struct bytes b, void *to)
+{
+    static const char digits[] = "0123456789abcdef";
+    char *at = to;
+    for (size_t i = 0; i < b.n; i++) {
+        *at++ = digits[b.p[i] >> 4];
+        *at++ = digits[b.p[i] & 15];
+    }
+}
+
 bool bytes_hex(struct bytes digits, uint64_t *ret)
 {
     uint64_t value = 0;

@@ -75,6 +75,9 @@ char *bytes_dup(struct bytes a);
 /* What a hexadecimal digit of either case is worth; -1: it is none. */
 int bytes_hex_value(uint8_t digit);
 
+/* Writes each byte as two lower-case hexadecimal digits: 2 · b.n characters. */
+void bytes_to_hex(struct bytes b, void *to);
+
 /* The number that 1 to 16 hexadecimal digits are, and nothing else. */
 bool bytes_hex(struct bytes digits, uint64_t *ret);
 

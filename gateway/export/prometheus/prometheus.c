@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/export/prometheus/table.h"
@@ -139,17 +138,12 @@ static int add_head(const struct prometheus_page *p, const char *word, struct by
 
 static int add_exemplar(struct buffer *out, const struct prometheus_series *s)
 {
-    static const char digit[] = "0123456789abcdef";
     char trace[33] = "", span[17] = "", value[32];
     uint8_t any = 0;
-    for (size_t i = 0; i < 16; i++)
-        snprintf(trace + 2 * i, 3, "%c%c", digit[s->exemplar.trace_id[i] >> 4],
-                 digit[s->exemplar.trace_id[i] & 15]);
-    for (size_t i = 0; i < 8; i++) {
-        snprintf(span + 2 * i, 3, "%c%c", digit[s->exemplar.span_id[i] >> 4],
-                 digit[s->exemplar.span_id[i] & 15]);
+    bytes_to_hex(bytes_of(s->exemplar.trace_id, 16), trace);
+    bytes_to_hex(bytes_of(s->exemplar.span_id, 8), span);
+    for (size_t i = 0; i < 8; i++)
         any |= s->exemplar.span_id[i];
-    }
     prometheus_double(s->exemplar_value, value);
     return buffer_printf(out, " # {trace_id=\"%s\"%s%s%s} %s %" PRIu64 ".%03u", trace,
                          any ? ",span_id=\"" : "", any ? span : "", any ? "\"" : "", value,

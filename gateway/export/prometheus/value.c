@@ -9,12 +9,9 @@
 
 static struct bytes hex_text(struct arena *arena, struct bytes raw)
 {
-    static const char digits[] = "0123456789abcdef";
     uint8_t *p = raw.n > SIZE_MAX / 4 ? NULL : arena_alloc(arena, raw.n * 2);
-    for (size_t i = 0; p && i < raw.n; i++) {
-        p[2 * i] = (uint8_t)digits[raw.p[i] >> 4];
-        p[2 * i + 1] = (uint8_t)digits[raw.p[i] & 15];
-    }
+    if (p)
+        bytes_to_hex(raw, p);
     return bytes_of(p, p ? raw.n * 2 : 0);
 }
 

@@ -86,13 +86,10 @@ static double series_value(const struct prometheus_series *s)
 /* An id in hex, as an exemplar's label value. */
 static struct bytes id_text(const uint8_t *id, size_t n, char text[32])
 {
-    static const char digit[] = "0123456789abcdef";
     uint8_t any = 0;
-    for (size_t i = 0; i < n; i++) {
-        text[2 * i] = digit[id[i] >> 4];
-        text[2 * i + 1] = digit[id[i] & 15];
+    bytes_to_hex(bytes_of(id, n), text);
+    for (size_t i = 0; i < n; i++)
         any |= id[i];
-    }
     return bytes_of(text, any ? 2 * n : 0);
 }
 

@@ -24,9 +24,8 @@ void json_put_base64(struct json *j, struct bytes b)
 
 void json_put_hex(struct json *j, struct bytes b)
 {
-    static const char digit[] = "0123456789abcdef";
     json_raw(j, BYTES_LIT("\""));
-    for (size_t i = 0; i < b.n && j->r == 0; i++)
-        put(j, (char[]){digit[b.p[i] >> 4], digit[b.p[i] & 15]}, 2);
+    if (j->r == 0)
+        j->r = buffer_add_hex(j->out, b);
     put(j, "\"", 1);
 }
