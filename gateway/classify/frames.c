@@ -31,11 +31,6 @@ static inline uint32_t string_of(struct classify *c, uint32_t string)
     return likely(id != 0) ? id - 1 : new_string(c, string);
 }
 
-uint32_t frames_string(struct classify *c, uint32_t string)
-{
-    return string_of(c, string);
-}
-
 /* Of a text that many values may refer to, so that each is not as dear as the text is long. */
 static __attribute__((noinline)) uint32_t long_text(struct classify *c, struct bytes text)
 {
@@ -640,13 +635,13 @@ static uint32_t ask_attr(void *context, enum rule_scope scope, uint32_t key)
 static uint32_t ask_type(void *context)
 {
     struct classify *c = context;
-    return frames_string(c, c->request.view->profile.type[c->request.profile]);
+    return string_of(c, c->request.view->profile.type[c->request.profile]);
 }
 
 static uint32_t ask_unit(void *context)
 {
     struct classify *c = context;
-    return frames_string(c, c->request.view->profile.unit[c->request.profile]);
+    return string_of(c, c->request.view->profile.unit[c->request.profile]);
 }
 
 void frames_asker(struct classify *c, struct rules_asker *ret)

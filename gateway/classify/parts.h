@@ -231,7 +231,6 @@ int classify_resume(struct classify *c, const struct profiles *view);
 
 /* frames.c: strings, attributes and frames of the view. */
 int frames_prepare(struct classify *c); /* classes of all frames; 0 or -ENOMEM */
-uint32_t frames_string(struct classify *c, uint32_t string);
 void frames_asker(struct classify *c, struct rules_asker *ret);
 
 /* active.c: which sources each profile feeds. */

@@ -144,7 +144,9 @@ static void put_diagnostic(struct json *j, const struct rules_diagnostic *d)
     json_close(j, '}');
 }
 
-uint32_t command_rules_diagnostics(struct rules_command *c)
+/* Prints the diagnostics of what is meant, and every error; as JSON they are an array. Returns how many stand
+ * in the way. */
+static uint32_t put_diagnostics(struct rules_command *c)
 {
     uint32_t warnings = 0, shown = 0;
     if (c->json)
@@ -168,7 +170,7 @@ void command_rules_no_set(struct rules_command *c)
 {
     if (c->json)
         json_open(&c->put, '{'), json_key(&c->put, "diagnostics");
-    command_rules_diagnostics(c);
+    put_diagnostics(c);
     if (c->json)
         json_key(&c->put, "ok"), json_bool(&c->put, false), json_close(&c->put, '}');
 }
@@ -211,7 +213,7 @@ static int check(struct rules_command *c)
     struct json *j = &c->put;
     if (c->json)
         json_open(j, '{'), json_key(j, "diagnostics");
-    uint32_t wrong = command_rules_diagnostics(c) + (r > 0);
+    uint32_t wrong = put_diagnostics(c) + (r > 0);
     if (r > 0)
         fprintf(stderr, "profgate rules: %s\n", e.text);
     for (uint32_t i = 0; i < c->n_inputs; i++)

@@ -33,10 +33,6 @@ struct rules_command {
 /* What the command is about: the files named, or the shipped packs when none was. */
 bool command_rules_is_meant(const struct rules_command *c, uint32_t file);
 
-/* Prints the diagnostics of what is meant, and every error; as JSON they are an array. Returns how many stand
- * in the way. */
-uint32_t command_rules_diagnostics(struct rules_command *c);
-
 /* All that is printed when there were errors. */
 void command_rules_no_set(struct rules_command *c);
 

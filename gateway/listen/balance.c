@@ -18,7 +18,7 @@ uint64_t balance_get(const struct balance_sum *s, uint64_t window)
     return halved(s->ns, window - s->window);
 }
 
-void balance_add(struct balance_sum *s, uint64_t window, uint64_t ns)
+static void add(struct balance_sum *s, uint64_t window, uint64_t ns)
 {
     *s = (struct balance_sum){balance_get(s, window) + ns, window};
 }
@@ -27,8 +27,8 @@ bool balance_charge(struct balance *b, struct balance_sum *connection, uint64_t 
 {
     if (b->n < 2)
         return false;
-    balance_add(connection, b->window, ns);
-    balance_add(&b->used, b->window, ns);
+    add(connection, b->window, ns);
+    add(&b->used, b->window, ns);
     return now / BALANCE_WINDOW_NS > b->window;
 }
 

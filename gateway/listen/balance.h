@@ -33,7 +33,6 @@ struct balance_sum {
     uint64_t ns, window;
 };
 
-void balance_add(struct balance_sum *s, uint64_t window, uint64_t ns);
 uint64_t balance_get(const struct balance_sum *s, uint64_t window);
 
 struct balance {

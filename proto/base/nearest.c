@@ -8,7 +8,9 @@
 /* Names longer than this are not compared: nobody's typing is being corrected there. */
 #define DISTANCE_MAX 64u
 
-uint32_t edit_distance(struct bytes a, struct bytes b, uint32_t max)
+/* How many single-byte edits (insert, remove, replace, swap of neighbours) lead from a to b; at most max + 1.
+ */
+static uint32_t edit_distance(struct bytes a, struct bytes b, uint32_t max)
 {
     uint32_t row[3][DISTANCE_MAX + 1];
     if (a.n > DISTANCE_MAX || b.n > DISTANCE_MAX)

@@ -10,10 +10,6 @@
 
 #include "proto/base/bytes.h"
 
-/* How many single-byte edits (insert, remove, replace, swap of neighbours) lead from a to b; at most max + 1.
- */
-uint32_t edit_distance(struct bytes a, struct bytes b, uint32_t max);
-
 /* Looks for the name nearest to what was written: offer every candidate, then read `best` (n == 0: none is
  * near). */
 struct nearest {

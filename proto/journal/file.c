@@ -215,7 +215,8 @@ static int number_of(struct file *f, const char *sql, uint64_t ret[5])
     return r;
 }
 
-int file_shrink(struct file *f)
+/* Where nothing is in it any more: gives the disk back what the file took. */
+static int shrink(struct file *f)
 {
     uint64_t pages[5] = {0}, size[5] = {0};
     int r = number_of(f, "PRAGMA page_count", pages);
@@ -306,7 +307,7 @@ static int open_db(struct file *f, struct file_found *found, struct error *e)
     if (r == 0)
         r = look(f, found);
     if (r == 0 && found->records == 0)
-        r = file_shrink(f);
+        r = shrink(f);
     if (r < 0 && e && !e->text[0])
         error_set(e, r, "%s: %s", f->path, strerror(-r));
     if (r != 0)

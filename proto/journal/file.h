@@ -81,9 +81,6 @@ int file_expire(struct file *f, uint64_t before, struct file_found *ret, uint64_
 /* Deletes the oldest, added to *ret. 0, FILE_NO_RECORD, FILE_DAMAGED or -errno. */
 int file_evict(struct file *f, struct file_found *ret, uint64_t *items);
 
-/* Where nothing is in it any more: gives the disk back what the file took. */
-int file_shrink(struct file *f);
-
 /* Begins a new file in place of one of which everything is to be deleted (numbers, which are sorted): where
  * the disk is full, deletions need room, too. 0, FILE_IS_NEEDED: something else is in it, or -errno (then
  * there may be no file). */

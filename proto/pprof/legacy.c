@@ -108,7 +108,8 @@ bool legacy_text(struct bytes *s, const char *text)
     return is_there;
 }
 
-bool legacy_is_nothing(struct bytes line)
+/* Whether it is blank, or a comment. */
+static bool is_nothing(struct bytes line)
 {
     line = bytes_trim(line);
     return line.n == 0 || line.p[0] == '#';
@@ -146,7 +147,7 @@ static int read_counts(struct legacy *l)
     while (r == 0 && legacy_line(l)) {
         struct bytes rest = l->line;
         int64_t n;
-        if (legacy_is_nothing(rest))
+        if (is_nothing(rest))
             continue;
         if (bytes_starts(rest, "---"))
             break;
@@ -265,7 +266,7 @@ static int read_heap(struct legacy *l)
     l->has_block_size = true;
     int r = 0;
     while (r == 0 && legacy_line(l) && !legacy_begins_map(l->line))
-        r = legacy_is_nothing(l->line) ? 0 : read_heap_sample(l, scales, has_alloc);
+        r = is_nothing(l->line) ? 0 : read_heap_sample(l, scales, has_alloc);
     return r;
 }
 
@@ -321,7 +322,7 @@ static int read_contention(struct legacy *l)
     l->types[1] = (struct legacy_type){BYTES_LIT("delay"), BYTES_LIT("nanoseconds")};
     while (r == 0 && legacy_line(l)) {
         struct bytes line = bytes_trim(l->line);
-        if (legacy_is_nothing(line))
+        if (is_nothing(line))
             continue;
         if (bytes_starts(line, "---"))
             break;
@@ -550,7 +551,7 @@ static const struct kind kinds[] = {
 static const struct kind *kind_of(struct legacy *l)
 {
     while (legacy_line(l))
-        if (!legacy_is_nothing(l->line))
+        if (!is_nothing(l->line))
             break;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (kinds[i].begins(l->line))

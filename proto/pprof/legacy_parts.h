@@ -70,9 +70,6 @@ bool legacy_line(struct legacy *l);
 /* PPROF_MALFORMED, with *l->e: what is wrong with the line at hand. */
 int legacy_fail(struct legacy *l, const char *what);
 
-/* Whether it is blank, or a comment. */
-bool legacy_is_nothing(struct bytes line);
-
 /* A decimal number, or a text, behind blanks, is taken off the front. False: it is not there. */
 bool legacy_number(struct bytes *s, int64_t *ret);
 bool legacy_text(struct bytes *s, const char *text);

@@ -83,7 +83,6 @@ bool parse_region(struct parser *p, struct ast_region *ret);
 struct ast *parse_ref(struct parser *p);
 struct ast *parse_sample(struct parser *p);
 struct ast *parse_text(struct parser *p);
-struct ast *parse_cat(struct parser *p); /* as an AST_TEXT of one choice */
 bool parse_table(struct parser *p, struct ast_table *ret);
 /* Behind `{`, up to and with `}`; the table's columns are known, or (extend) only its resolver knows them. */
 bool parse_rows(struct parser *p, struct ast_table *table, bool extend);

@@ -140,7 +140,8 @@ static struct ast *parse_choice_parts(struct parser *p)
     return node_end(p, node, from);
 }
 
-struct ast *parse_cat(struct parser *p)
+/* As an AST_TEXT of one choice. */
+static struct ast *parse_cat(struct parser *p)
 {
     uint32_t from = p->at;
     if (!enter(p))

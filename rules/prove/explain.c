@@ -77,11 +77,6 @@ bool rules_source_asks(const struct rule_source *source, const struct rule_table
     return false;
 }
 
-const struct rule_table *rules_program_table(const struct rules_program *p, uint32_t i)
-{
-    return i < p->tables.n ? p->tables.p[i].source : NULL;
-}
-
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 /* Whether the frame at a position satisfies a condition that was lowered (else it cannot have been asked). */
@@ -215,8 +210,10 @@ static void explain(struct explaining *to, const struct rule_sample *s, uint32_t
     }
 }
 
-uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample *where,
-                       struct rules_because *ret, uint32_t max)
+/* The conditions that together make `where` hold (it must): of an `and` all, of an `or` the first. At most
+ * `max`; returns how many. */
+static uint32_t explain_where(const struct rules_explained *x, const struct rule_sample *where,
+                              struct rules_because *ret, uint32_t max)
 {
     struct eval e;
     matcher_eval(&e, x->matcher, x->verdict, x->asker);
@@ -235,7 +232,7 @@ void rules_reasons_where(const struct rules_explained *x, const struct rule_set 
                          const struct rule_sample *where, rules_reason_told *tell, void *context)
 {
     struct rules_because because[BECAUSE_MAX];
-    const uint32_t n = rules_explain(x, where, because, BECAUSE_MAX);
+    const uint32_t n = explain_where(x, where, because, BECAUSE_MAX);
     for (uint32_t i = 0; i < n; i++) {
         const struct rule_sample *s = because[i].condition;
         const struct bytes text =
@@ -255,13 +252,13 @@ static uint32_t position_of(const struct rules_explained *x, uint32_t frame)
 void rules_reasons(const struct rules_explained *x, const struct rules_program *p, const struct rule_set *set,
                    const struct rule_source *source, rules_reason_told *tell, void *context)
 {
-    const struct rule_table *table;
     if (source->each)
         tell(context, &(struct rules_reason){
                           "each", source->distinct ? BYTES_LIT("distinct frame") : BYTES_LIT("frame"),
                           source->place, RULES_NONE});
     rules_reasons_where(x, set, source->where, tell, context);
-    for (uint32_t i = 0; (table = rules_program_table(p, i)); i++) {
+    for (uint32_t i = 0; i < p->tables.n; i++) {
+        const struct rule_table *table = p->tables.p[i].source;
         uint32_t row, frame;
         char text[160];
         if (!rules_source_asks(source, table) ||

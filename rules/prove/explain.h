@@ -23,11 +23,6 @@ struct rules_because {
     uint32_t position; /* the frame that makes it hold, from 0 at the leaf; RULES_NONE: none alone */
 };
 
-/* The conditions that together make `where` hold (it must): of an `and` all, of an `or` the first. At most
- * `max`; returns how many. */
-uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample *where,
-                       struct rules_because *ret, uint32_t max);
-
 /* The conditions that together make `where` fail (it must): of an `and` those that do, of an `or` all; of a
  * `not` the condition in it, which holds. `position`: the frame that was asked and is not so, or is where it
  * must not be. At most `max`; returns how many. */
@@ -54,8 +49,5 @@ bool rules_is_active(const struct rules_explained *x, uint32_t active, uint32_t 
 
 /* Whether `where` or a label of the source asks this table. */
 bool rules_source_asks(const struct rule_source *source, const struct rule_table *table);
-
-/* The tables over stacks that the program's rules ask, numbered; NULL behind the last. */
-const struct rule_table *rules_program_table(const struct rules_program *p, uint32_t i);
 
 #endif

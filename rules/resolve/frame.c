@@ -200,8 +200,8 @@ static struct rule_frame *frame_new(struct resolver *r, int op, const struct ast
     return f;
 }
 
-const struct rule_frame *frame_of_pattern(struct resolver *r, const struct ast_def *def,
-                                          const struct rule_pattern *pattern, struct rule_place place)
+static const struct rule_frame *frame_of_pattern(struct resolver *r, const struct ast_def *def,
+                                                 const struct rule_pattern *pattern, struct rule_place place)
 {
     struct def_state *s = def ? &r->states[def->id] : NULL;
     if (s && s->as_frame)

@@ -102,8 +102,6 @@ void *out_of_memory(struct resolver *r);
 /* ---- frame.c */
 const struct rule_pattern *resolve_pattern(struct resolver *r, const struct ast *a);
 const struct rule_frame *resolve_frame(struct resolver *r, const struct ast *a);
-const struct rule_frame *frame_of_pattern(struct resolver *r, const struct ast_def *def,
-                                          const struct rule_pattern *pattern, struct rule_place place);
 /* A region by name; NULL for "" and on error, which *ret_good tells apart. */
 const struct rule_region *resolve_region_name(struct resolver *r, struct bytes name, struct rule_place place,
                                               bool *ret_good);

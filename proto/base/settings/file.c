@@ -465,8 +465,9 @@ static int take_pairs(struct settings_file *f, const struct settings_node *n, co
     return 0;
 }
 
-int settings_take(struct settings_file *f, const struct settings_row *row, void *base,
-                  const struct settings_node *n, const char *key)
+/* Sets a row's field by a node: a text, or a list or map for a row that is one. 0, -EINVAL, -ENOMEM. */
+static int take(struct settings_file *f, const struct settings_row *row, void *base,
+                const struct settings_node *n, const char *key)
 {
     bool is_list = row->type == SETTINGS_STRINGS || row->type == SETTINGS_REPEATED;
     if (is_list && settings_is(n, SETTINGS_LIST))
@@ -612,7 +613,7 @@ static int take_keys(struct settings_file *f, const struct settings_section *s, 
         if (twin) {
             r = fail_twins(f, k, twin, full);
         } else if (row) {
-            r = settings_take(f, row, base, v, full);
+            r = take(f, row, base, v, full);
         } else if (opens(s, bytes_str(path))) {
             strcat(path, "."); /* there is room: a key begins with it */
             r = take_keys(f, s, base, v, where, path);

@@ -83,10 +83,6 @@ struct settings_place settings_place(const struct settings_node *n);
  * out: then settings_failure says which. `key` is for the error. */
 const char *settings_text(struct settings_file *f, const struct settings_node *n, const char *key);
 
-/* Sets a row's field by a node: a text, or a list or map for a row that is one. 0, -EINVAL, -ENOMEM. */
-int settings_take(struct settings_file *f, const struct settings_row *row, void *base,
-                  const struct settings_node *n, const char *key);
-
 /* Sets the fields that the map names, of which maps in it are those with their key before a dot. Errors call
  * a key WHERE.KEY. Null is an empty map. 0, -EINVAL, -ENOMEM. */
 int settings_take_map(struct settings_file *f, const struct settings_section *s, void *base,

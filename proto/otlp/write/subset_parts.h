@@ -72,9 +72,6 @@ void subset_put_unknown_in(struct subset *s, struct bytes message, uint32_t fiel
 
 /* subset_shape.c: what a form changes. */
 
-/* Whether the text is one of these. */
-bool subset_is_one_of(struct bytes text, const char *const *list);
-
 /* A string of the dictionary. */
 void subset_put_string(struct subset *s, uint32_t i);
 

@@ -27,7 +27,7 @@ int subset_shape(struct subset *s, const struct subset_form *form, struct arena 
     return 0;
 }
 
-bool subset_is_one_of(struct bytes text, const char *const *list)
+static bool is_one_of(struct bytes text, const char *const *list)
 {
     for (; list && *list; list++)
         if (bytes_is(text, *list))
@@ -122,7 +122,7 @@ bool subset_put_worth(struct subset *s, uint32_t profile, uint32_t sample, struc
 struct attr_value subset_value(const struct subset *s, struct bytes key, const struct attr_value *value,
                                char *room)
 {
-    if (value->kind != ATTR_INT || !subset_is_one_of(key, s->form->texts))
+    if (value->kind != ATTR_INT || !is_one_of(key, s->form->texts))
         return *value;
     const int n = snprintf(room, 24, "%" PRId64, value->integer);
     return (struct attr_value){.kind = ATTR_STRING, .text = bytes_of(room, (size_t)n)};
@@ -172,7 +172,7 @@ bool subset_put_resource(struct subset *s, uint32_t resource)
     const bool is_nameless = form->names_service && text_of(s, resource, "service.name").n == 0;
     for (uint32_t i = p->resource.attrs_at[resource]; i < p->resource.attrs_at[resource + 1]; i++) {
         const struct bytes key = p->key_value.attr[i].key; /* a name without text goes: keys are unique */
-        if (!subset_is_one_of(key, form->without) && !(is_nameless && bytes_is(key, "service.name")))
+        if (!is_one_of(key, form->without) && !(is_nameless && bytes_is(key, "service.name")))
             put_attribute(s, key, &p->key_value.attr[i].value);
     }
     if (is_nameless) {
