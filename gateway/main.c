@@ -11,7 +11,6 @@
 #include "gateway/config/config.h"
 #include "gateway/export/kinds.h"
 #include "gateway/top/command_top.h"
-#include "proto/base/macros.h"
 #include "proto/base/settings/completion.h"
 #include "proto/base/settings/manual.h"
 

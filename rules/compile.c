@@ -4,7 +4,6 @@
 #include "rules/compile.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"

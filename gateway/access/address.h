@@ -5,8 +5,6 @@
 #ifndef GATEWAY_ACCESS_ADDRESS_H
 #define GATEWAY_ACCESS_ADDRESS_H
 
-#include <stdint.h>
-
 #include "proto/base/bytes.h"
 
 #define ADDRESS_KEY_MAX 64u

@@ -7,7 +7,6 @@
 #define GATEWAY_ACCESS_OPTIONS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Of each client, or of each tenant; 0: no limit. */

@@ -6,7 +6,6 @@
 #define GATEWAY_ACCESS_PASS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct access_policy;

@@ -13,7 +13,6 @@
  */
 #include "gateway/admin/scrape.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>

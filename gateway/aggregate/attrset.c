@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "proto/base/macros.h"
-
 /* A byte that is no UTF-8 becomes so many (U+FFFD). */
 #define REPLACEMENT_LEN 3u
 

@@ -11,7 +11,6 @@
 
 #include "gateway/aggregate/attrset.h"
 #include "proto/base/hash.h"
-#include "proto/base/macros.h"
 
 const char *const output_prometheus_keys[OUTPUT_PROMETHEUS_KEYS + 1] = {
     "service.name",

@@ -2,7 +2,6 @@
 #include "gateway/aggregate/largest.h"
 
 #include "gateway/aggregate/delta.h"
-#include "proto/base/macros.h"
 
 void largest_init(struct largest *l, struct budget *budget)
 {

@@ -2,8 +2,6 @@
 /* An output's tables as a whole: made, emptied, copied into others without what is dead. */
 #include "gateway/aggregate/tables.h"
 
-#include <string.h>
-
 #include "proto/base/macros.h"
 
 #define COMPACT_DEAD 1024u /* fewer dead cells are not worth renumbering for */

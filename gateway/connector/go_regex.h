@@ -8,7 +8,6 @@
 #define GATEWAY_CONNECTOR_GO_REGEX_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/bytes.h"

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "proto/base/macros.h"
 #include "proto/otlp/write/subset.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"

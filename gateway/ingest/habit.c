@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/ingest/habit.h"
 
-#include <string.h>
-
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "proto/otlp/layouts/fields.h"

@@ -6,8 +6,6 @@
 #ifndef GATEWAY_LOOK_LABELS_H
 #define GATEWAY_LOOK_LABELS_H
 
-#include <stdint.h>
-
 #include "proto/base/bytes.h"
 
 /* Of the API; the attribute. The last is a sample's, without the digits at its end. */

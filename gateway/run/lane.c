@@ -6,7 +6,6 @@
  * with. Lanes end after the workers, when nobody can send them anything.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "gateway/aggregate/store.h"

@@ -3,7 +3,6 @@
  * elements that may stand in two pieces are written here, all others by proto/base/json.h. */
 #include "gateway/run/metrics_json.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "gateway/stats/block.h"

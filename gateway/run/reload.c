@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "gateway/aggregate/store.h"
 #include "gateway/run/gateway.h"
 #include "gateway/run/parts.h"
 #include "proto/base/log.h"

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 _Static_assert(sizeof(struct scrape_label) == sizeof(struct settings_pair) &&
                    offsetof(struct scrape_label, value) == offsetof(struct settings_pair, value),

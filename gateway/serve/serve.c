@@ -15,7 +15,6 @@
  */
 #include "gateway/serve/serve.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 

@@ -6,7 +6,6 @@
 #ifndef GATEWAY_TOP_STACKS_H
 #define GATEWAY_TOP_STACKS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/arena.h"

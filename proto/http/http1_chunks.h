@@ -8,7 +8,6 @@
 #ifndef PROTO_HTTP_HTTP1_CHUNKS_H
 #define PROTO_HTTP_HTTP1_CHUNKS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/base/bytes.h"

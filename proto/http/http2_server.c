@@ -4,7 +4,6 @@
  */
 #include "proto/http/http2_server.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "proto/base/clock.h"

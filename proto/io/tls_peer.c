@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/io/tls.h"
 
 #include <openssl/x509v3.h>
 #include <string.h>

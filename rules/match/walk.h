@@ -6,7 +6,6 @@
 #ifndef RULES_MATCH_WALK_H
 #define RULES_MATCH_WALK_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/vec.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "proto/base/buffer.h"
-#include "proto/base/macros.h"
 #include "rules/match/strings.h"
 #include "rules/program/program.h"
 

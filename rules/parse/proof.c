@@ -2,8 +2,6 @@
 /* Tests (LANGUAGE §7): a profile in a few words, and what the rules must make of it. */
 #include "rules/parse/parser.h"
 
-#include <stdio.h>
-
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 

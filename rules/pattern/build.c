@@ -18,7 +18,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"

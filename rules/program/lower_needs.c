@@ -5,9 +5,7 @@
  * some sources alone (rules/match/walk.c).
  */
 #include <errno.h>
-#include <stdlib.h>
 
-#include "rules/program/lower.h"
 #include "rules/program/parts.h"
 
 struct finder {

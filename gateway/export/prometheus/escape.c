@@ -5,8 +5,6 @@
  */
 #include "gateway/export/prometheus/names.h"
 
-#include <stdio.h>
-
 static bool is_valid(uint8_t c, bool first, bool is_label)
 {
     return (uint8_t)((c | 0x20) - 'a') < 26 || c == '_' || (c == ':' && !is_label) ||

@@ -2,7 +2,6 @@
 #include "gateway/serve/calls/services.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -5,8 +5,6 @@
  */
 #include "gateway/serve/convert/convert.h"
 
-#include <errno.h>
-
 #include "gateway/serve/otlp/words.h"
 #include "gateway/serve/pprof/origin.h"
 #include "gateway/serve/pprof/taking.h"

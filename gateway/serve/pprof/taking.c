@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/pprof/taking.h"
 
-#include <errno.h>
-
 #include "proto/coding/coding.h"
 #include "proto/coding/room.h"
 #include "proto/base/macros.h"

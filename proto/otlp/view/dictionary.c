@@ -8,7 +8,6 @@
  * first entry that is different in any way (or does not fit the columns) it stops *before* it, and the
  * general reader takes that one: any field order, unknown fields, repeated fields, and the errors.
  */
-#include <errno.h>
 
 #include "proto/otlp/view/run.h"
 

@@ -9,7 +9,6 @@
 #ifndef PROTO_OTLP_VIEW_SHAPE_H
 #define PROTO_OTLP_VIEW_SHAPE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define SHAPE_BYTES 32u /* of an entry with its tag and length; longer ones have no shape */

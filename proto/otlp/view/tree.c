@@ -8,7 +8,6 @@
  */
 
 #include "proto/otlp/view/run.h"
-#include "proto/otlp/view/value.h"
 
 #define PROFILE_ID_SIZE 16u
 

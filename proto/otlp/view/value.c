@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/otlp/view/value.h"
 
-#include <errno.h>
 #include <inttypes.h>
 
 #include "proto/otlp/layouts/fields.h"
