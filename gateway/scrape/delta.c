@@ -218,8 +218,7 @@ static void copy_sample(struct wire_writer *w, struct bytes sample)
             wire_put_raw(w, bytes_of(f.from, (size_t)(r.p - f.from)));
 }
 
-static int write_dump(struct delta *d, struct bytes pprof, const struct delta_said *said,
-                      const int64_t *values, struct buffer *out)
+static int write_dump(struct delta *d, struct bytes pprof, const int64_t *values, struct buffer *out)
 {
     struct wire_writer w = wire_writer(out);
     struct wire_reader r = wire_reader(pprof);
@@ -278,7 +277,7 @@ int delta_take(struct delta *d, struct bytes pprof, struct buffer *out, struct d
         r = -ENOMEM;
     if (r == 0) {
         compare(d, ret, values.p);
-        r = write_dump(d, pprof, ret, values.p, out);
+        r = write_dump(d, pprof, values.p, out);
     }
     vec_release(&values);
     return r;

@@ -269,7 +269,7 @@ void browse_show(struct browse *b)
     uint32_t columns, rows;
     if (!b->terminal)
         return;
-    terminal_size(b->terminal, &columns, &rows);
+    terminal_size(&columns, &rows);
     b->style =
         (struct line_style){.width = max_of(columns, 2u) - 1, .color = true, .ascii = b->options.ascii};
     struct buffer out = BUFFER_INIT(0);

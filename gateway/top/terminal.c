@@ -148,7 +148,7 @@ struct terminal *terminal_free(struct terminal *t)
     return NULL;
 }
 
-void terminal_size(const struct terminal *t, uint32_t *ret_columns, uint32_t *ret_rows)
+void terminal_size(uint32_t *ret_columns, uint32_t *ret_rows)
 {
     struct winsize size;
     const bool knows = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;

@@ -39,7 +39,7 @@ struct terminal *terminal_new(struct io_loop *loop, void (*pressed)(void *user, 
 /* Gives it back as it was; the rest of the closing is the loop's. NULL is fine. Returns NULL. */
 struct terminal *terminal_free(struct terminal *t);
 
-void terminal_size(const struct terminal *t, uint32_t *ret_columns, uint32_t *ret_rows);
+void terminal_size(uint32_t *ret_columns, uint32_t *ret_rows);
 
 /* Shows these lines, ended by '\n', from the top: of them those that are not there yet. 0 or -ENOMEM. */
 int terminal_show(struct terminal *t, struct bytes lines);

@@ -364,7 +364,7 @@ static int write_batch(struct journal *j, uint64_t first, uint64_t end, uint64_t
     return r;
 }
 
-static void settle(struct journal *j, uint64_t end, const struct written *w, int r)
+static void settle(struct journal *j, uint64_t end, int r)
 {
     for (;;) {
         pthread_mutex_lock(&j->lock);
@@ -460,7 +460,7 @@ static void commit(struct journal *j)
         r = r == FILE_DAMAGED ? -EIO : r;
     }
     note_outcome(j, &w, r);
-    settle(j, end, &w, r);
+    settle(j, end, r);
 
     pthread_mutex_lock(&j->lock);
     for (uint32_t i = 0; r < 0 && i < removed.n; i++) /* another time */

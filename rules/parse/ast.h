@@ -83,7 +83,6 @@ struct ast_row {
     struct ast **cells; /* NULL: "-" */
     uint32_t n_cells;
     struct rule_place place, cells_place, frame_place;
-    struct bytes cells_source;
 };
 
 struct ast_name {

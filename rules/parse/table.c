@@ -41,7 +41,6 @@ static bool parse_cells(struct parser *p, struct ast_row *ret)
     ret->cells = cells.items;
     ret->n_cells = cells.n;
     ret->cells_place = place_since(p, from);
-    ret->cells_source = source_since(p, from);
     return true;
 }
 

@@ -234,8 +234,7 @@ static bool same_values(const struct bytes *a, const struct bytes *b, uint32_t n
     return true;
 }
 
-static struct group *find_group(const struct triggers *t, const struct trigger *of,
-                                const struct bytes *values, uint64_t hash)
+static struct group *find_group(const struct trigger *of, const struct bytes *values, uint64_t hash)
 {
     struct group *g = of->buckets[hash % BUCKETS];
     while (g && (g->hash != hash || !same_values(g->values, values, of->rule->n_per)))
@@ -286,7 +285,7 @@ int triggers_feed(struct triggers *t, uint32_t trigger, const struct bytes *valu
 {
     struct trigger *of = &t->items[trigger];
     uint64_t hash = hash_values(t, values, of->rule->n_per);
-    struct group *g = find_group(t, of, values, hash);
+    struct group *g = find_group(of, values, hash);
     if (!g && of->figures.groups == TRIGGER_GROUPS_MAX) {
         of->figures.refused++;
         return 1;
@@ -450,7 +449,7 @@ bool triggers_status(const struct triggers *t, uint32_t trigger, const struct by
                      struct trigger_status *ret)
 {
     const struct trigger *of = &t->items[trigger];
-    const struct group *g = find_group(t, of, values, hash_values(t, values, of->rule->n_per));
+    const struct group *g = find_group(of, values, hash_values(t, values, of->rule->n_per));
     if (!g)
         return false;
     *ret = (struct trigger_status){g->state, g->known, g->value};

@@ -32,7 +32,6 @@ struct fields_of_profile {
     bool has_type, has_period_type;
     int64_t period;
     uint64_t time, duration;
-    bool has_payload, has_format;
 };
 
 /* Whether a ValueType names both. */

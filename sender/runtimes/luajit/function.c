@@ -46,7 +46,6 @@ enum {
     OP_JUMP = 88,
 };
 #define OP(op)   LUAJIT_OP(op)
-#define OP_B(op) ((op) >> 24)
 #define OP_C(op) ((op) >> 16 & 255)
 #define OP_D(op) ((op) >> 16)
 
