@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
@@ -159,9 +158,9 @@ struct passwords {
 
 struct password_inbox {
     struct passwords *passwords;
-    /* A handle made beforehand, for waking the loop up must not need memory: somebody waits for the answer.
-     */
-    uv_async_t wake;
+    struct io_loop *loop;
+    struct io_post post;
+    bool is_closed;
     struct job_list done; /* under the lock of passwords */
     void (*deliver)(void *user, struct password_job *job);
     void *user;
@@ -261,7 +260,7 @@ static void run_job(struct passwords *p, struct password_job *job)
             cache_add(good ? &p->good : &p->bad, &job->key, now + (good ? GOOD_NS : BAD_NS));
     }
     list_add(&job->inbox->done, job);
-    uv_async_send(&job->inbox->wake);
+    io_loop_post_in(job->inbox->loop, &job->inbox->post);
 }
 
 static void *run(void *arg)
@@ -318,9 +317,13 @@ int passwords_submit(struct password_inbox *b, struct password_job *job)
 
 /* ---- the way back ---- */
 
-static void on_wake(uv_async_t *wake)
+static void on_post(void *arg)
 {
-    struct password_inbox *b = wake->data;
+    struct password_inbox *b = arg;
+    if (b->is_closed) {
+        free(b);
+        return;
+    }
     for (;;) {
         pthread_mutex_lock(&b->passwords->lock);
         struct password_job *job = b->done.first ? list_take(&b->done) : NULL;
@@ -337,21 +340,10 @@ struct password_inbox *password_inbox_new(struct passwords *p, struct io_loop *l
     struct password_inbox *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
-    b->passwords = p;
+    *b = (struct password_inbox){
+        .passwords = p, .loop = loop, .post = {.fn = on_post, .arg = b}, .deliver = deliver, .user = user};
     b->done.last = &b->done.first;
-    b->deliver = deliver;
-    b->user = user;
-    b->wake.data = b;
-    if (uv_async_init(io_loop_uv(loop), &b->wake, on_wake) < 0) {
-        free(b);
-        return NULL;
-    }
     return b;
-}
-
-static void on_closed(uv_handle_t *wake)
-{
-    free(wake->data);
 }
 
 struct password_inbox *password_inbox_free(struct password_inbox *b)
@@ -365,6 +357,7 @@ struct password_inbox *password_inbox_free(struct password_inbox *b)
         pthread_cond_wait(&p->changed, &p->lock);
     list_purge(&b->done, b);
     pthread_mutex_unlock(&p->lock);
-    uv_close((uv_handle_t *)&b->wake, on_closed);
+    b->is_closed = true; /* a post of it may be under way: the last one frees it */
+    io_loop_post_in(b->loop, &b->post);
     return NULL;
 }

@@ -62,7 +62,7 @@ enum password_memory { PASSWORD_UNKNOWN, PASSWORD_GOOD, PASSWORD_BAD };
 enum password_memory passwords_recall(struct passwords *p, const struct digest *key, uint64_t now_ns);
 
 /* Where the jobs of one worker come back: deliver(user, job) is called on the loop's thread when the result
- * can be recalled, and the job is its own again. NULL: memory or file descriptors are out. */
+ * can be recalled, and the job is its own again. NULL: memory is out. */
 struct password_inbox *password_inbox_new(struct passwords *p, struct io_loop *loop,
                                           void (*deliver)(void *user, struct password_job *job), void *user);
 
