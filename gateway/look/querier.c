@@ -13,6 +13,7 @@
 #include "gateway/look/parts.h"
 #include "gateway/look/querier_messages.h"
 #include "proto/base/clock.h"
+#include "proto/grpc/status.h"
 #include "proto/wire/reader.h"
 
 /* Points of a series; Prometheus gives as many. */
@@ -344,20 +345,11 @@ static uint32_t status_of(enum grpc_code code)
 
 int look_query_error(struct look_answer *ret, enum grpc_code code, const char *words)
 {
-    char name[32] = "";
-    const char *upper = grpc_code_name(code);
-    for (size_t i = 0; upper[i] && i < sizeof name - 1; i++)
-        name[i] = upper[i] == '_' ? '_' : (char)(upper[i] | 0x20);
     ret->status = status_of(code);
     ret->type = "application/json";
     ret->is_gzip = false;
     ret->body.n = 0;
-    struct json j = JSON_INIT(&ret->body);
-    json_open(&j, '{');
-    json_key(&j, "code"), json_string(&j, code == GRPC_CANCELLED ? BYTES_LIT("canceled") : bytes_str(name));
-    json_key(&j, "message"), json_string(&j, bytes_str(words));
-    json_close(&j, '}');
-    return j.r;
+    return grpc_connect_error(&ret->body, code, bytes_str(words));
 }
 
 /* The answer as JSON instead. 0, TOO_LARGE or -ENOMEM. */

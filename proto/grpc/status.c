@@ -2,6 +2,8 @@
 #include "proto/grpc/status.h"
 
 #include "proto/base/clock.h"
+#include "proto/base/json.h"
+#include "proto/grpc/code.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 
@@ -131,4 +133,18 @@ int grpc_status_decode(struct bytes in, struct grpc_status *ret)
     }
     *ret = e == WIRE_END ? s : (struct grpc_status){0};
     return e == WIRE_END ? 0 : GRPC_STATUS_MALFORMED;
+}
+
+int grpc_connect_error(struct buffer *out, int32_t code, struct bytes message)
+{
+    char name[32] = "";
+    const char *upper = code == GRPC_CANCELLED ? "CANCELED" : grpc_code_name((enum grpc_code)code);
+    for (size_t i = 0; upper[i] && i < sizeof name - 1; i++)
+        name[i] = upper[i] == '_' ? '_' : (char)(upper[i] | 0x20);
+    struct json j = JSON_INIT(out);
+    json_open(&j, '{');
+    json_key(&j, "code"), json_string(&j, bytes_str(name));
+    json_key(&j, "message"), json_string(&j, message);
+    json_close(&j, '}');
+    return j.r;
 }

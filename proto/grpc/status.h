@@ -39,4 +39,8 @@ enum {
  * GRPC_STATUS_MALFORMED, then *ret is zero. */
 int grpc_status_decode(struct bytes in, struct grpc_status *ret);
 
+/* Appends what Connect says in place of a Status: {"code":"not_found","message":"…"}
+ * (connectrpc.com/docs/protocol, "Error Codes"). Likewise. */
+int grpc_connect_error(struct buffer *out, int32_t code, struct bytes message);
+
 #endif

@@ -10,9 +10,7 @@
 #include "gateway/serve/pyroscope/labels.h"
 #include "gateway/serve/pyroscope/pyroscope.h"
 #include "gateway/serve/pyroscope/size.h"
-#include "proto/base/json.h"
 #include "proto/coding/room.h"
-#include "proto/grpc/code.h"
 #include "proto/grpc/status.h"
 #include "proto/otlp/json/mapping.h"
 #include "proto/wire/reader.h"
@@ -209,19 +207,9 @@ static int accepted_json(struct buffer *out, uint64_t rejected, struct bytes mes
     return buffer_add_str(out, "{}");
 }
 
-/* connectrpc.com/docs/protocol "Error End-Stream": a code in lower case, and a message. */
 static int refused(struct buffer *out, const struct grpc_status *why)
 {
-    char code[32] = "";
-    const char *name = grpc_code_name((enum grpc_code)why->code);
-    for (size_t i = 0; name[i] && i < sizeof code - 1; i++)
-        code[i] = name[i] == '_' ? '_' : (char)(name[i] | 0x20);
-    struct json j = JSON_INIT(out);
-    json_open(&j, '{');
-    json_key(&j, "code"), json_string(&j, bytes_str(code));
-    json_key(&j, "message"), json_string(&j, why->message);
-    json_close(&j, '}');
-    return j.r;
+    return grpc_connect_error(out, why->code, why->message);
 }
 
 static const struct intake_words words_grpc = {.media_type = BYTES_LIT("application/grpc"),
