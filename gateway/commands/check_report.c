@@ -308,12 +308,7 @@ static void sarif_begin(struct json *j)
 static void sarif_uri(struct json *j, const char *path)
 {
     struct buffer uri = BUFFER_INIT(0);
-    int r = 0;
-    for (const char *p = strcmp(path, "-") == 0 ? "stdin" : path; *p && r == 0; p++) {
-        const bool plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
-                           strchr("-._~/", *p);
-        r = plain ? buffer_add(&uri, p, 1) : buffer_printf(&uri, "%%%02X", (unsigned char)*p);
-    }
+    int r = buffer_add_percent(&uri, strcmp(path, "-") == 0 ? "stdin" : path, "/");
     if (r < 0)
         j->r = j->r < 0 ? j->r : r;
     text_member(j, "uri", buffer_bytes(&uri));

@@ -78,6 +78,20 @@ int buffer_add_hex(struct buffer *b, struct bytes bytes)
     return 0;
 }
 
+int buffer_add_percent(struct buffer *b, const char *text, const char *also)
+{
+    const size_t before = b->n;
+    int r = 0;
+    for (const uint8_t *c = (const uint8_t *)text; *c && r == 0; c++) {
+        const bool is_plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                              (*c >= '0' && *c <= '9') || strchr("-._~", *c) || strchr(also, *c);
+        r = is_plain ? buffer_add(b, c, 1) : buffer_printf(b, "%%%02X", *c);
+    }
+    if (r < 0)
+        b->n = before;
+    return r;
+}
+
 int buffer_add_utf8(struct buffer *b, struct bytes text)
 {
     if (bytes_is_utf8(text))

@@ -59,6 +59,10 @@ int buffer_printf(struct buffer *b, const char *format, ...) __attribute__((form
 /* Appends bytes as text: two lower-case hexadecimal digits each. Otherwise as buffer_add. */
 int buffer_add_hex(struct buffer *b, struct bytes bytes);
 
+/* Appends text for a URI or a form (RFC 3986 section 2): what is no letter, no digit, none of -._~ and none
+ * of `also` is %XX. Otherwise as buffer_add. */
+int buffer_add_percent(struct buffer *b, const char *text, const char *also);
+
 /* Appends text as UTF-8: each byte that is none becomes U+FFFD. Otherwise as buffer_add. */
 int buffer_add_utf8(struct buffer *b, struct bytes text);
 

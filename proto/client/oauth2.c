@@ -193,26 +193,15 @@ const char *oauth2_failure(const struct oauth2 *o)
 
 /* ---- life ---- */
 
-/* application/x-www-form-urlencoded, of one name or value. */
-static int put_encoded(struct buffer *out, const char *text)
-{
-    int r = 0;
-    for (const uint8_t *c = (const uint8_t *)text; *c && r == 0; c++) {
-        const bool is_plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-                              (*c >= '0' && *c <= '9') || strchr("-._~", *c);
-        r = is_plain ? buffer_add(out, c, 1) : buffer_printf(out, "%%%02X", *c);
-    }
-    return r;
-}
-
+/* application/x-www-form-urlencoded. */
 static int put_field(struct buffer *out, const char *name, const char *value)
 {
     int r = out->n > 0 ? buffer_add_str(out, "&") : 0;
     if (r == 0)
-        r = put_encoded(out, name);
+        r = buffer_add_percent(out, name, "");
     if (r == 0)
         r = buffer_add_str(out, "=");
-    return r < 0 ? r : put_encoded(out, value);
+    return r < 0 ? r : buffer_add_percent(out, value, "");
 }
 
 static int make_body(struct oauth2 *o, const struct client_oauth2 *options)
@@ -229,11 +218,11 @@ static int make_body(struct oauth2 *o, const struct client_oauth2 *options)
 static int make_basic(struct oauth2 *o, const struct client_oauth2 *options)
 {
     struct buffer both = BUFFER_INIT(0);
-    int r = put_encoded(&both, options->client_id);
+    int r = buffer_add_percent(&both, options->client_id, "");
     if (r == 0)
         r = buffer_add_str(&both, ":");
     if (r == 0)
-        r = put_encoded(&both, options->client_secret);
+        r = buffer_add_percent(&both, options->client_secret, "");
     if (r == 0)
         r = basic_append(buffer_bytes(&both), &o->basic);
     buffer_release(&both);
