@@ -62,16 +62,10 @@ static const struct settings_row rows[] = {
 
 static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 static enum convert_format format_of_name(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (ends_with(name, names[i].end))
+        if (bytes_ends(bytes_str(name), names[i].end))
             return names[i].format;
     return CONVERT_UNSAID;
 }
@@ -207,7 +201,7 @@ static int put_gzip(struct converting *c, enum convert_format to, struct bytes b
 
 static int put_request(struct converting *c, enum convert_format to, struct bytes body)
 {
-    return ends_with(c->out, ".gz") ? put_gzip(c, to, body) : put(c, to, body);
+    return bytes_ends(bytes_str(c->out), ".gz") ? put_gzip(c, to, body) : put(c, to, body);
 }
 
 /* How it went that a request was written, in words. */
@@ -294,7 +288,8 @@ static int convert(struct converting *c, const char *in)
     struct converting one = *c;
     one.in = in;
     one.pieces = CONVERT_OTLP;
-    const bool as_it_is = (c->to == CONVERT_OTLP || c->to == CONVERT_UNSAID) && !ends_with(c->out, ".gz");
+    const bool as_it_is =
+        (c->to == CONVERT_OTLP || c->to == CONVERT_UNSAID) && !bytes_ends(bytes_str(c->out), ".gz");
     int r = profiles_init(&one.view, NULL);
     if (r < 0)
         r = error_set(c->e, r, "out of memory");

@@ -150,16 +150,10 @@ static int send_metrics(struct replay *p, const char *path)
     return r;
 }
 
-static bool ends_in(const char *text, const char *ending)
-{
-    const size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcmp(text + n - m, ending) == 0;
-}
-
 static int send_file(struct replay *p, const char *path)
 {
-    int r = ends_in(path, ".metrics.pb") ? send_metrics(p, path)
-                                         : capture_file_requests(path, send_capture, p, p->e);
+    int r = bytes_ends(bytes_str(path), ".metrics.pb") ? send_metrics(p, path)
+                                                       : capture_file_requests(path, send_capture, p, p->e);
     if (r == 0 && p->arguments->remove && unlink(path) < 0)
         r = error_set(p->e, -errno, "%s: %s", path, strerror(errno));
     return r;

@@ -44,12 +44,9 @@ static const char *type_of(const char *name)
     } types[] = {{".html.gz", "text/html; charset=utf-8"},
                  {".css.gz", "text/css; charset=utf-8"},
                  {".js.gz", "text/javascript; charset=utf-8"}};
-    const size_t n = strlen(name);
-    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-        const size_t end = strlen(types[i].end);
-        if (n > end && strcmp(name + n - end, types[i].end) == 0)
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (bytes_ends(bytes_str(name), types[i].end))
             return types[i].type;
-    }
     return NULL;
 }
 

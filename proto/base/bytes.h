@@ -48,6 +48,12 @@ static inline bool bytes_starts(struct bytes a, const char *prefix)
     return a.n >= n && memcmp(a.p, prefix, n) == 0;
 }
 
+static inline bool bytes_ends(struct bytes a, const char *suffix)
+{
+    size_t n = strlen(suffix);
+    return a.n >= n && memcmp(a.p + a.n - n, suffix, n) == 0;
+}
+
 /* ASCII case is ignored: HTTP field names and schemes. */
 static inline bool bytes_is_nocase(struct bytes a, const char *s)
 {

@@ -205,12 +205,6 @@ static void put_function(struct from_pprof *c, const struct pprof_function *f)
                                                       .start_line = f->start_line});
 }
 
-static bool ends_with(struct bytes text, const char *end)
-{
-    size_t n = strlen(end);
-    return text.n >= n && memcmp(text.p + text.n - n, end, n) == 0;
-}
-
 /* What a function's source file says of its runtime, or NULL. */
 static const char *runtime_of(struct bytes file)
 {
@@ -223,7 +217,7 @@ static const char *runtime_of(struct bytes file)
                 {".erl", "beam"},   {".rs", "rust"},    {".c", "native"},   {".cc", "native"},
                 {".cpp", "native"}, {".cxx", "native"}, {".h", "native"},   {".hpp", "native"}};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-        if (ends_with(file, ends[i].end))
+        if (bytes_ends(file, ends[i].end))
             return ends[i].type;
     return bytes_starts(file, "node:") ? "v8js" : bytes_starts(file, "<frozen ") ? "cpython" : NULL;
 }

@@ -271,8 +271,7 @@ static bool is_kernel(const struct frame *f)
 {
     struct bytes file = f->file;
     return f->address >> 63 || bytes_starts(file, "[kernel") || bytes_starts(file, "[guest.kernel") ||
-           (file.n > 3 && memcmp(file.p + file.n - 3, ".ko", 3) == 0) ||
-           bytes_is(bytes_after_last(file, '/'), "vmlinux");
+           (file.n > 3 && bytes_ends(file, ".ko")) || bytes_is(bytes_after_last(file, '/'), "vmlinux");
 }
 
 /* Files that perf names for want of one: code made at run time, and memory that is nobody's. */

@@ -252,7 +252,7 @@ static bool parse_action(struct parser *p, struct ast_trigger *t, struct rule_ac
     if (accept_word(p, WORD_SAMPLE)) {
         struct bytes text = peek(p, 0)->text;
         ret->kind = RULE_ACTION_SAMPLE;
-        if (!at_kind(p, 0, TOKEN_QUANTITY) || text.n < 3 || memcmp(text.p + text.n - 2, "Hz", 2) != 0 ||
+        if (!at_kind(p, 0, TOKEN_QUANTITY) || text.n < 3 || !bytes_ends(text, "Hz") ||
             quantity_u64(bytes_of(text.p, text.n - 2), &hertz) < 0) {
             return fail(p, "a frequency (97Hz)");
         }
