@@ -258,7 +258,8 @@ static bool take_word(struct taking *t, const struct sample_frame *from, struct 
     if (number == UINT32_MAX)
         return true;
     *ret = (struct frame){.kind = FRAME_WORD, .file = number, .address = from->where};
-    struct words_process of = {.serial = p->serial, .pid = p->pid, .user = p->user, .start = t->head->start};
+    struct words_process of = {
+        .serial = p->serial, .pid = p->pid, .user = p->user, .thread = t->head->tid, .start = t->head->start};
     if (is_new && c->words)
         t->word = c->window.word.p[number].word = words_ask(c->words, &of, from, t->now);
     return true;

@@ -26,6 +26,7 @@
 #include "proto/base/vec.h"
 #include "sender/foreign/allowance.h"
 #include "sender/foreign/errand.h"
+#include "sender/procs/procs.h"
 
 struct word {
     struct sample_frame frame;
@@ -40,7 +41,8 @@ struct word {
 struct word_table {
     struct words_process of;
     uint64_t used;
-    _Atomic uint32_t held; /* its words, and itself by `tables` */
+    _Atomic uint32_t thread; /* of.thread, as it was said last */
+    _Atomic uint32_t held;   /* its words, and itself by `tables` */
     struct hash_table by_frame;
     VEC(struct word *) block; /* of BLOCK_WORDS, by number there */
     uint32_t n;               /* words in them */
@@ -232,7 +234,10 @@ static struct finding *finding_new(const struct words *w, struct word *const *wo
     if (!f)
         return NULL;
     *f = (struct finding){.errand = {.go = look, .forget = forget_finding}, .place = w->place, .n = n};
-    snprintf(f->path, sizeof f->path, "%s/%u/mem", w->options.proc_root, t->of.pid);
+    uint32_t thread = atomic_load_explicit(&t->thread, memory_order_relaxed);
+    uint32_t folder =
+        w->memory < 0 ? procs_folder(w->options.proc_root, t->of.pid, thread) : 0; /* else it is open */
+    snprintf(f->path, sizeof f->path, "%s/%u/mem", w->options.proc_root, folder);
     f->memory = (struct source){.fd = -1, .size = INT64_MAX, .allowance = &f->one};
     f->process = (struct runtime_process){
         .pid = t->of.pid, .start = t->of.start, .memory = &f->memory, .place = &f->place};
@@ -533,6 +538,7 @@ struct word *words_ask(struct words *w, const struct words_process *of, const st
     if (!word)
         return NULL;
     t->used = now;
+    atomic_store_explicit(&t->thread, of->thread, memory_order_relaxed);
     atomic_fetch_add(&t->held, 1);
     uintptr_t call = atomic_load_explicit(&word->call, memory_order_relaxed);
     if (call & ASKED || (call && !word_runtime(word)->has_changed))

@@ -48,6 +48,7 @@ struct words_options {
 struct words_process {
     uint64_t serial;    /* never another's */
     uint32_t pid, user; /* the share that the process has of `user`'s allowance pays for the reading */
+    uint32_t thread;    /* one of its threads that runs: its memory is that one's where the first has ended */
     uint64_t start;
 };
 

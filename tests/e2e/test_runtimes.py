@@ -59,6 +59,32 @@ def test_code_that_is_thrown_away_is_never_told_as_another(runtime, hits_wanted,
     assert named > 0.1 * hits, (named, bare, hits)  # what compiles and collects has samples, too, and some is gone before it is read
 
 
+HEADLESS = """
+import ctypes, threading
+def spins():
+    while True:
+        sum(i * i for i in range(1000))
+threading.Thread(target=spins).start()
+ctypes.CDLL("libgcc_s.so.1")
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_has_names():
+    """Its memory is not under /proc/PID any more, but where its other threads are."""
+    program = Process(["/usr/bin/python3", "-c", HEADLESS])
+    with Receiver() as receiver, running(program):
+        wait_for(lambda: ") Z " in pathlib.Path(f"/proc/{program.pid}/stat").read_text(), "the end of its first thread")
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(receiver.of(program.pid).values()) >= 1500, "samples")
+            assert sender.stop() == 0, sender.log()
+        hits = sum(receiver.of(program.pid).values())
+        named = sum(n for stack, n in receiver.of(program.pid).items() if "spins" in stack.names)
+    assert named >= 0.9 * hits, (named, hits)
+
+
 # seventy() runs 7 of 10 times, twenty() 2, ten() 1, each as long as the other; by chance, since turns might be as long as what is
 # between samples.
 SPLIT = {
