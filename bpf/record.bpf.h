@@ -390,7 +390,9 @@ static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scra
         return; /* a worker of the kernel's in the process's name, or one in exec or exit */
     }
     walk_stack(s, slot, mm, s->head.time);
-    if (UNLIKELY(s->walk.end == UNWIND_END_MISSING))
+    __u32 end = s->walk.end;
+    int is_cut = end != UNWIND_END_ROOT && end != UNWIND_END_DEPTH && s->head.n_user > 0;
+    if (UNLIKELY(end == UNWIND_END_MISSING || is_cut))
         words_ahead(slot);
     s->head.user_end = s->walk.end;
     s->head.changes = s->walk.cache[s->walk.set & (CACHE_SETS - 1)].changes;

@@ -515,8 +515,8 @@ __attribute__((noinline)) int words_some(__u32 slot)
     return 0;
 }
 
-/* Which runtime, of those whose frames are elsewhere than on the stack, has a place in this process. */
-__attribute__((noinline)) int find_interpreter(__u32 slot)
+/* Which runtime of `these` has a place in this process. */
+__attribute__((noinline)) int find_interpreter(__u32 slot, __u32 these)
 {
     struct scratch *s = scratch_of(slot);
     if (!s)
@@ -525,7 +525,7 @@ __attribute__((noinline)) int find_interpreter(__u32 slot)
     s->walk.wants = 1; /* it is not asked for here */
 #pragma clang loop unroll(disable)
     for (runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
-        if (RUNTIMES_ON_STACK >> runtime & 1)
+        if (!(these >> runtime & 1))
             continue;
         find_place(slot, runtime);
         if (s->walk.runtime.has_place)
@@ -537,7 +537,10 @@ __attribute__((noinline)) int find_interpreter(__u32 slot)
 
 /* Where a walk ended for want of rows, user space goes on by a copy of the stack; but what a runtime's frames
  * are it could not say any more, as they are elsewhere, and gone with the next call. So they are told ahead:
- * those of each frame of the machine that is to come, and a word that is 0 behind them. */
+ * those of each frame of the machine that is to come, and a word that is 0 behind them.
+ *
+ * Where it ended as there is no way on (code that a library has made, or assembly, without tables) what has
+ * called is gone, but not these: which functions the thread is in is known all the same. */
 __attribute__((noinline)) int words_ahead(__u32 slot)
 {
     struct scratch *s = scratch_of(slot);
@@ -547,10 +550,13 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
     __u32 n = s->head.n_user;
     if (!n_runtime_places)
         return 0;
+    __u32 these = ~RUNTIMES_ON_STACK;
+    if (w->end != UNWIND_END_MISSING)
+        these = RUNTIMES_BY_THREAD | (s->head.tid == s->head.pid ? RUNTIMES_BY_PROCESS : 0);
     /* The one whose words there are already goes on where it is. */
     __u32 runtime = w->runtime.has_place && w->runtime.of ? w->runtime.of : RUNTIME_NATIVE;
-    if (runtime == RUNTIME_NATIVE || RUNTIMES_ON_STACK >> (runtime & 31) & 1)
-        runtime = find_interpreter(slot);
+    if (runtime == RUNTIME_NATIVE || !(these >> (runtime & 31) & 1))
+        runtime = find_interpreter(slot, these);
     if (runtime != RUNTIME_NATIVE) {
         w->here.runtime = runtime;
         w->runtime.inside = 0;

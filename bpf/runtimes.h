@@ -34,6 +34,11 @@ enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
 /* Whose frames are those of the machine, or among them. */
 #define RUNTIMES_ON_STACK (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_GO)
 
+/* Whose frames are found by the thread, so that they are its own wherever it is; and by the process, so that
+ * they are most likely its first thread's, which a frame of the machine has to say of any other. */
+#define RUNTIMES_BY_THREAD  (1u << RUNTIME_CPYTHON | 1u << RUNTIME_RUBY)
+#define RUNTIMES_BY_PROCESS (1u << RUNTIME_PHP | 1u << RUNTIME_PERL)
+
 /* What a runtime's step did at a frame of the machine. */
 enum runtime_step {
     STEP_NATIVE, /* nothing: it is native's, to be told and left */

@@ -153,6 +153,35 @@ def test_lines_are_those_that_python_says(version, tmp_path):
         assert want.split() == got.split(), line
 
 
+UNTOLD = """
+import ctypes, mmap
+# push %rbp; mov $1, %ebp; mov $100000000, %ecx; dec %ecx; jnz -4; pop %rbp; ret
+SPINS = bytes.fromhex("55bd01000000b900e1f505ffc975fc5dc3")
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(SPINS.ljust(64) + bytes.fromhex("bd01000000ebfe"))  # without an end
+at = ctypes.addressof(ctypes.c_char.from_buffer(code))
+thread = ctypes.c_ulong()
+ctypes.CDLL(None).pthread_create(ctypes.byref(thread), None, ctypes.c_void_p(at + 64), None)
+spins = ctypes.CFUNCTYPE(None)(at)
+def inner():
+    spins()
+def outer(_):
+    inner()
+while True:
+    list(map(outer, [1]))
+"""
+
+
+def test_what_has_no_way_on_has_its_functions():
+    """Of code that a library has made nobody knows where it was called from; but what Python functions its thread is in is known."""
+    program = Process([OWN, "-c", UNTOLD])
+    stacks = seen(program, 1500, first=FIRST).of(program.pid)
+    mine, others = (sum(n for s, n in stacks.items() if s.incomplete == "cut" and names_of(s, "cpython") == names)
+                    for names in (("<module>", "outer", "inner"), ()))
+    hits = sum(n for s, n in stacks.items() if not s.first)
+    assert mine + others >= nearly_all(0.98, hits) and min(mine, others) > 0.3 * hits, (mine, others, hits, list(stacks.items())[:5])
+
+
 def test_ten_thousand_functions_cost_no_sample(tmp_path):
     source = tmp_path / "many.py"
     source.write_text("def spin(n):\n    return sum(i * i for i in range(n))\n" +

@@ -149,6 +149,24 @@ def test_fibers_are_seen_whole_whatever_they_do(tmp_path):
     assert any({"turn", "begin"} & set(names) for names in switching)
 
 
+MATCHES = r"""<?php
+function matched($text) { return preg_match('/(a+)+[bc]*(d|e)+x$/', $text); }
+function run() { for ($text = str_repeat("a", 18) . "bx";;) matched($text); }
+run();
+"""
+
+
+def test_patterns_that_are_compiled_have_their_functions(tmp_path):
+    """Not even a frame pointer leads out of PCRE's code; but what PHP is in is known."""
+    (tmp_path / "matches.php").write_text(MATCHES)
+    program = Process([needs_php(), "-d", "pcre.jit=1", tmp_path / "matches.php"])
+    stacks = {s: n for s, n in seen(program, 1000, first=FIRST).of(program.pid).items() if not s.first}
+    cut = sum(n for s, n in stacks.items() if s.incomplete)
+    whole = sum(n for s, n in stacks.items() if s.incomplete and names_of(s, "php") == ("{main}", "run", "matched", "preg_match"))
+    assert cut > 0.3 * sum(stacks.values()), (cut, sum(stacks.values()))
+    assert whole >= nearly_all(LATE, cut), (whole, cut, [s for s in stacks if s.incomplete][:5])
+
+
 def test_one_that_lies_harms_nobody(tmp_path):
     command = [needs_php(), *PCRE, PROGRAM, "60"]
     lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "php_liar.c", lambda: Process(command), FIRST,
