@@ -2,8 +2,8 @@
 /*
  * A linker writes a table of (start, FDE) into .eh_frame_hdr, sorted, for exceptions to be thrown fast; Go's
  * table is sorted as well. Both are searched with pread(2): a few reads of a KB, where
- * to read librustc_driver's whole table would be 1.5 MB. Files with .debug_frame alone, and what a linker
- * wrote no table for, are read once from front to back.
+ * to read librustc_driver's whole table would be 1.5 MB. .debug_frame, and what a linker wrote no table for,
+ * are read once from front to back.
  */
 #include "sender/unwind/functions.h"
 
@@ -25,47 +25,65 @@ static int by_offset(const void *a, const void *b)
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-/* Every function of a section without a table. 0 or -ENOMEM. */
-static int make_list(struct functions *f)
+/* Every function of a section. 0 or -ENOMEM. */
+static int add_to_list(struct functions *f, struct cfi_section *section, enum function_source source)
 {
     struct cfi_common common = {.at = SIZE_MAX};
     struct cfi_function one;
     uint64_t offset, room;
     int r;
-    for (size_t at = 0, entry = 0; (r = cfi_next(&f->image.frames, &at, &common, &one)) != 0; entry = at) {
+    for (size_t at = 0, entry = 0; section->size > 0 && (r = cfi_next(section, &at, &common, &one)) != 0;
+         entry = at) {
         /* functions that the linker discarded begin at 0: no damage */
-        if (r != 1 || !image_offset(&f->image, one.start, &offset, &room) || one.size > room)
+        if (r != 1 || !one.start || !image_offset(&f->image, one.start, &offset, &room) || one.size > room)
             continue;
         if (f->listed.n == FUNCTIONS_LISTED_MAX)
             break;
-        if (vec_append(&f->listed, (struct function){.offset = offset, .entry = entry}) < 0)
+        struct function function = {.offset = offset, .entry = entry, .source = source};
+        if (vec_append(&f->listed, function) < 0)
             return -ENOMEM;
     }
+    return 0;
+}
+
+static int make_list(struct functions *f)
+{
+    int r = f->image.n_table == 0 ? add_to_list(f, &f->image.frames, FUNCTION_FRAMES) : 0;
+    if (r == 0)
+        r = add_to_list(f, &f->debug, FUNCTION_DEBUG);
     if (f->listed.n > 1)
         qsort(f->listed.p, f->listed.n, sizeof *f->listed.p, by_offset);
-    return 0;
+    return r;
 }
 
 int functions_open(struct functions *ret, const struct source *s)
 {
     struct functions f = {0};
+    struct elf elf;
     int r = image_read(&f.image, s);
     if (r != 0)
         return r;
-    if (f.image.n_table == 0 && f.image.frames.size > 0)
+    if (elf_read(&elf, s) == 0) {
+        r = go_open(&f.go, s, &elf);
+        if (r == GO_NONE) /* else it is all in there */
+            f.debug = (struct cfi_section){.source = s,
+                                           .offset = elf.debug_frame.offset,
+                                           .size = min_of(elf.debug_frame.size, (uint64_t)IMAGE_FRAMES_MAX),
+                                           .is_debug = true};
+    }
+    if (r >= 0)
         r = make_list(&f);
-    if (r == 0)
-        r = go_open(&f.go, s);
     if (r < 0)
         functions_close(&f);
     else
         *ret = f;
-    return min_of(r, 0);
+    return r;
 }
 
 void functions_close(struct functions *f)
 {
     cfi_release(&f->image.frames);
+    cfi_release(&f->debug);
     go_close(&f->go);
     vec_release(&f->listed);
     *f = (struct functions){0};
@@ -109,11 +127,10 @@ static bool table_at(struct search *s, uint32_t i, struct function *ret)
 {
     const struct image *image = &s->f->image;
     const int32_t *entry = table_entry(s->f, i);
-    *ret = (struct function){0};
+    *ret = (struct function){.source = FUNCTION_FRAMES};
     if (!entry)
         return false;
-    *ret = (struct function){.entry =
-                                 image->table_address + (uint64_t)(int64_t)entry[1] - image->frames.address};
+    ret->entry = image->table_address + (uint64_t)(int64_t)entry[1] - image->frames.address;
     return in_segment(s->segment, image->table_address + (uint64_t)(int64_t)entry[0], &ret->offset) &&
            ret->entry < image->frames.size;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which functions there are around a place in a file, found without reading all of them: in the table of
- * .eh_frame_hdr, in Go's table, or, where a file has call frame information without a table, in a list made
+ * .eh_frame_hdr, in Go's table, or, of call frame information without a table (.debug_frame), in a list made
  * once.
  *
  * One thread a file.
@@ -13,11 +13,13 @@
 #include "sender/unwind/go.h"
 #include "sender/unwind/image.h"
 
-/* Functions listed of a file without a table; of more the first. */
+/* Functions listed of one file; of more the first. */
 #define FUNCTIONS_LISTED_MAX (1u << 18)
 
+/* Of a function that several tell of the last one is believed: debuggers alone read .debug_frame. */
 enum function_source {
-    FUNCTION_FRAMES,   /* `entry`: where its FDE is in the section */
+    FUNCTION_DEBUG,    /* `entry`: where its FDE is in .debug_frame; */
+    FUNCTION_FRAMES,   /* … in the other section */
     FUNCTION_GO,       /* its number in Go's table */
     FUNCTION_RESTORER, /* code that returns from a signal handler, and the byte before it: there it is looked
                           up */
@@ -38,7 +40,8 @@ struct functions {
     uint32_t part, n_part; /* which part of the table is below, and how many entries of it; n 0: none */
     int32_t entry[FUNCTIONS_PART][2];
     struct go_frames go;         /* .n 0: no Go program */
-    VEC(struct function) listed; /* of a file without a table, by offset */
+    struct cfi_section debug;    /* .debug_frame; size 0: there is none, or Go's table tells more */
+    VEC(struct function) listed; /* of sections without a table, by offset */
 };
 
 /* Opens a file's; the source must outlive it. 0; IMAGE_NONE; -ENOMEM. */

@@ -38,14 +38,11 @@ static uint32_t word(const uint8_t *p)
     return value;
 }
 
-int go_open(struct go_frames *ret, const struct source *s)
+int go_open(struct go_frames *ret, const struct source *s, struct elf *elf)
 {
-    struct elf elf;
     struct go_frames g = {0};
-    if (elf_read(&elf, s) < 0)
-        return GO_NONE;
-    pclntab_find(&elf, s);
-    if (elf.go_lines.size == 0 || pclntab_open(&g.table, s, &elf) < 0 || g.table.version < 118)
+    pclntab_find(elf, s);
+    if (elf->go_lines.size == 0 || pclntab_open(&g.table, s, elf) < 0 || g.table.version < 118)
         return GO_NONE;
     g.n = (uint32_t)g.table.n_functions;
     g.functions.bytes = malloc(WINDOW_BYTES);

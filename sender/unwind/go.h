@@ -26,8 +26,8 @@ struct go_frames {
 /* Condition: it is no Go program, or not one we read. */
 #define GO_NONE 1
 
-/* Opens the table of a Go program. 0, GO_NONE or -ENOMEM. */
-int go_open(struct go_frames *ret, const struct source *s);
+/* Opens the table of a Go program, whose place is put into *elf. 0, GO_NONE or -ENOMEM. */
+int go_open(struct go_frames *ret, const struct source *s, struct elf *elf);
 void go_close(struct go_frames *g);
 
 /* Where function i (of g->n) is, in ELF addresses. False: the table is damaged there. */

@@ -12,7 +12,7 @@
 /* A range of the file that holds frame information. */
 struct frames_at {
     uint64_t offset, size, address;
-    bool is_debug, has_no_end;
+    bool has_no_end;
 };
 
 static int by_offset(const void *a, const void *b)
@@ -57,30 +57,24 @@ static bool section_header(const struct source *s, const Elf64_Ehdr *h, uint32_t
            source_read(s, h->e_shoff + (uint64_t)i * sizeof *ret, ret, sizeof *ret);
 }
 
-/* .eh_frame, else .debug_frame, by section name. */
+/* .eh_frame by its section's name. */
 static bool find_section(const struct source *s, const Elf64_Ehdr *h, struct frames_at *ret)
 {
     Elf64_Shdr names, one;
-    bool found = false;
     if (h->e_shentsize != sizeof one || !section_header(s, h, h->e_shstrndx, &names))
         return false;
     for (uint32_t i = 0; section_header(s, h, i, &one); i++) {
         char name[16] = "";
-        if ((one.sh_type != SHT_PROGBITS && one.sh_type != SHT_X86_64_UNWIND) ||
-            (one.sh_flags & SHF_COMPRESSED) || one.sh_offset > s->size ||
+        if ((one.sh_type != SHT_PROGBITS && one.sh_type != SHT_X86_64_UNWIND) || one.sh_offset > s->size ||
             one.sh_size > s->size - one.sh_offset || one.sh_size == 0 || names.sh_offset > s->size)
             continue;
-        if (!source_string(s, names.sh_offset + one.sh_name, name, sizeof name))
+        if (!source_string(s, names.sh_offset + one.sh_name, name, sizeof name) ||
+            strcmp(name, ".eh_frame") != 0)
             continue;
-        bool is_eh = strcmp(name, ".eh_frame") == 0;
-        if (!is_eh && (found || strcmp(name, ".debug_frame") != 0))
-            continue;
-        *ret = (struct frames_at){one.sh_offset, one.sh_size, one.sh_addr, !is_eh, false};
-        if (is_eh)
-            return true;
-        found = true;
+        *ret = (struct frames_at){one.sh_offset, one.sh_size, one.sh_addr, false};
+        return true;
     }
-    return found;
+    return false;
 }
 
 /* .eh_frame_hdr: where .eh_frame begins, for files without section headers, and the table of functions (LSB
@@ -111,7 +105,7 @@ static bool find_by_header(struct image *image, const struct source *s, const El
         if (p.p_type != PT_LOAD || address < p.p_vaddr || into >= p.p_filesz || p.p_offset > s->size ||
             p.p_filesz > s->size - p.p_offset)
             continue;
-        *ret = (struct frames_at){p.p_offset + into, p.p_filesz - into, address, false, true};
+        *ret = (struct frames_at){p.p_offset + into, p.p_filesz - into, address, true};
         return true;
     }
     image->n_table = 0;
@@ -190,7 +184,6 @@ int image_read(struct image *ret, const struct source *s)
                                             .offset = at.offset,
                                             .size = min_of(at.size, (uint64_t)IMAGE_FRAMES_MAX),
                                             .address = at.address,
-                                            .is_debug = at.is_debug,
                                             .has_no_end = at.has_no_end};
     }
     read_needed(&image, s, &h);

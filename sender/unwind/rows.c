@@ -94,7 +94,7 @@ static void on_row(void *user, uint64_t address, const struct unwind_rule *rule)
 
 /* What is known of a function before it is run. */
 struct opened {
-    struct cfi_common common;
+    struct cfi_common common[FUNCTION_FRAMES + 1]; /* of each section the one read last */
     struct cfi_function frames;
     uint64_t start, size; /* ELF addresses */
 };
@@ -103,8 +103,10 @@ static bool open_function(struct functions *f, const struct function *one, struc
 {
     size_t at = one->entry;
     switch (one->source) {
+    case FUNCTION_DEBUG:
     case FUNCTION_FRAMES:
-        if (cfi_next(&f->image.frames, &at, &ret->common, &ret->frames) != 1)
+        if (cfi_next(one->source == FUNCTION_DEBUG ? &f->debug : &f->image.frames, &at,
+                     &ret->common[one->source], &ret->frames) != 1)
             return false;
         ret->start = ret->frames.start;
         ret->size = ret->frames.size;
@@ -129,7 +131,7 @@ static void run_function(struct compiler *c, struct functions *f, const struct f
     else if (one->source == FUNCTION_GO)
         r = go_run(&f->go, (uint32_t)one->entry, on_row, c);
     else
-        r = cfi_run(&opened->common, &opened->frames, on_row, c);
+        r = cfi_run(&opened->common[one->source], &opened->frames, on_row, c);
     if (r < 0) { /* what holds must not be the function's before */
         c->rows->n_damaged++;
         add(c, c->last, unknown);
@@ -160,7 +162,7 @@ static void add_unsaid(struct compiler *c, const struct image *image, uint64_t f
 static void compile(struct compiler *c, struct rows_file *f, const struct image_segment *segment)
 {
     struct functions *functions = &f->functions;
-    struct opened opened = {.common.at = SIZE_MAX};
+    struct opened opened = {.common = {{.at = SIZE_MAX}, {.at = SIZE_MAX}}};
     uint64_t segment_end = segment->offset + segment->size, end = 0; /* of what has rows */
     uint32_t n = functions_around(functions, segment, c->from, c->to, f->around, AROUND_MAX);
     if (n > 0 && f->around[0].offset > c->from) /* before the first function there is no row */

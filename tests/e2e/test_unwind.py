@@ -85,6 +85,7 @@ def rows():
     yield c("gcc -O2 no section headers", "-O2 -s", chain=None, after=no_section_headers, named=False)
     yield c("gcc -O2 static stripped", "-O2 -static -s", chain=None, named=False)
     yield c("gcc -O2 -g", "-O2 -g")
+    yield c("gcc -O2 .debug_frame", "-O2 -g -fomit-frame-pointer -fno-asynchronous-unwind-tables")
     yield c("gcc -O2 debug file", "-O2 -g", after=split_debug)
     yield c("gcc -O2 debug file, packed", "-O2 -g -gz", after=split_debug)
     yield c("gcc -O2 split units (.dwo)", "-O2 -g -gsplit-dwarf")

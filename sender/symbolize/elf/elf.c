@@ -120,6 +120,7 @@ static const struct {
     {".go.buildinfo", offsetof(struct elf, go_build), false},
     {".noptrdata", offsetof(struct elf, go_data), false},
     {".data.rel.ro", offsetof(struct elf, fixed_data), false},
+    {".debug_frame", offsetof(struct elf, debug_frame), false},
     {".gnu_debuglink", offsetof(struct elf, debug_link), false},
     {".gnu_debugdata", offsetof(struct elf, mini_debug), false},
     {".gnu_debugaltlink", offsetof(struct elf, debug_alt), false},

@@ -10,6 +10,7 @@
 
 #include "sender/unwind/image.h"
 #include "sender/unwind/rows.h"
+#include "tests/unit/sender/symbolize/built.h"
 
 static struct bytes own_file(void)
 {
@@ -185,6 +186,42 @@ UNIT(a_file_without_a_table_is_listed)
     check_framed(f, at);
     rows_close(f);
     free((void *)file.p);
+}
+
+/* What -fno-asynchronous-unwind-tables -g leaves: .eh_frame, with a table, of the C library's first object
+ * alone. What the linker has discarded is said to be at 0, where the file's headers are. */
+UNIT(debug_frame_is_believed_where_nothing_else_is_said)
+{
+    struct built b = built_new();
+    built_need("gcc");
+    built_text(&b, "debug.s",
+               ".cfi_sections .debug_frame\n.globl _start\n_start:\n.cfi_startproc\n.cfi_def_cfa_offset 48\n"
+               ".skip 64, 0x90\n.cfi_endproc\n"
+               ".section .text.gone, \"ax\"\n.cfi_startproc\n.cfi_def_cfa_offset 80\n.skip 128, 0x90\n"
+               ".cfi_endproc\n");
+    built_text(
+        &b, "other.s",
+        ".globl other\nother:\n.cfi_startproc\n.cfi_def_cfa_offset 56\n.skip 64, 0x90\n.cfi_endproc\n.skip 64, 0x90\n");
+    ck_assert_int_eq(built_run(&b, "gcc -nostdlib -static-pie -Wl,--gc-sections -Wl,-z,noseparate-code "
+                                   "-Wl,--eh-frame-hdr,-u,other debug.s other.s -o both"),
+                     0);
+    struct source s;
+    struct elf elf;
+    struct image image;
+    built_read(&b, "both", &s, &elf);
+    ck_assert_uint_gt(elf.debug_frame.size, 0);
+    ck_assert_int_eq(image_read(&image, &s), 0);
+    ck_assert_uint_gt(image.n_table, 0);
+    struct rows_file *f = opened(&s);
+    ck_assert_int_eq(find(f, image.entry).cfa_offset, 48);
+    ck_assert_int_eq(find(f, image.entry + 63).cfa_offset, 48);
+    ck_assert_int_eq(find(f, image.entry + 64).cfa_offset, 56);
+    ck_assert_int_eq(find(f, image.entry + 127).cfa_offset, 56);
+    ck_assert_int_eq(find(f, image.entry + 128).cfa, UNWIND_CFA_NONE);
+    ck_assert_int_eq(find(f, 16).cfa, UNWIND_CFA_NONE);
+    rows_close(f);
+    cfi_release(&image.frames);
+    built_free(&b);
 }
 
 UNIT(what_is_no_program_for_this_machine_is_refused)
