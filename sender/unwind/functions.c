@@ -89,12 +89,6 @@ void functions_close(struct functions *f)
     *f = (struct functions){0};
 }
 
-bool functions_any(const struct functions *f)
-{
-    return f->image.n_segments > 0 &&
-           (f->image.n_table > 0 || f->listed.n > 0 || f->go.n > 0 || f->image.is_alone);
-}
-
 /* The functions of one source, which are numbered in four bytes in every table. */
 struct search {
     struct functions *f;

@@ -48,9 +48,6 @@ struct functions {
 int functions_open(struct functions *ret, const struct source *s);
 void functions_close(struct functions *f);
 
-/* Whether anything is known of its code. */
-bool functions_any(const struct functions *f);
-
 /* The functions that begin in [from, to), file offsets of one segment, and before and behind them one of each
  * source, ascending; max (at least 8) of them at most. Returns how many. */
 uint32_t functions_around(struct functions *f, const struct image_segment *segment, uint64_t from,

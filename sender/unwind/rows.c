@@ -17,6 +17,7 @@
 #include "sender/symbolize/elf/dynamic.h"
 #include "sender/unwind/functions.h"
 #include "sender/unwind/switches.h"
+#include "sender/unwind/unsaid.h"
 
 /* A gap between functions shorter than this is padding. Code that has no frame information is longer. What is
  * "returned to" behind padding was begun by makecontext(3) or its like; only where a C library is in the file
@@ -31,14 +32,12 @@
  * is alone in so much code, there is no caller. */
 #define ENTRY_MAX 128u
 
-/* Of a stretch of code that nothing is said of so much is looked at for a page. */
-#define UNSAID_MAX (UNWIND_PAGE_SIZE + 2 * SWITCH_MAX)
-
 struct rows_file {
     struct functions functions;
     uint64_t abort;    /* file offset of the C library's; 0: it is not in the file */
     uint64_t greenlet; /* … of what a greenlet's stack begins with; likewise */
     uint32_t n_pages;
+    struct unsaid *unsaid; /* NULL until it is needed */
     struct function around[AROUND_MAX];
 };
 
@@ -139,33 +138,44 @@ static void run_function(struct compiler *c, struct functions *f, const struct f
 }
 
 /* Code that nothing is said of, from `from` to `to`. */
-static void add_unsaid(struct compiler *c, const struct image *image, uint64_t from, uint64_t to)
+static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, uint64_t to)
 {
-    uint8_t code[UNSAID_MAX];
+    const struct image *image = &f->functions.image;
     add(c, from, nothing);
     if (image->entry - from < PADDING_MAX && to - from <= ENTRY_MAX) {
         add(c, image->entry, root);
         return;
     }
     /* Of the page, and what began before it. */
-    from = max_of(from, c->from - min_of(c->from, (uint64_t)SWITCH_MAX));
-    to = min_of(to, from + UNSAID_MAX);
-    if (from >= c->to || to <= c->from)
+    uint64_t begin = max_of(from, c->from - min_of(c->from, (uint64_t)UNSAID_BEFORE));
+    to = min_of(to, begin + UNSAID_MAX);
+    if (begin >= c->to || to <= c->from)
         return;
-    struct bytes bytes = bytes_of(code, source_read_some(image->source, from, code, to - from));
-    c->last = from;
+    if (!f->unsaid)
+        f->unsaid = malloc(sizeof *f->unsaid);
+    if (!f->unsaid)
+        return;
+    size_t n = source_read_some(image->source, begin, f->unsaid->code, to - begin);
+    uint64_t near = max_of(begin, c->from - min_of(c->from, (uint64_t)SWITCH_MAX)) - begin;
+    uint64_t behind = min_of((uint64_t)n, c->to + SWITCH_MAX - begin);
+    c->last = begin;
     c->end = to;
-    c->to_offset = (int64_t)from;
-    switches_run(bytes, (uint32_t)(from % 16), on_row, c);
+    c->to_offset = (int64_t)(begin + near);
+    if (near < behind && switches_run(bytes_of(f->unsaid->code + near, behind - near),
+                                      (uint32_t)((begin + near) % 16), on_row, c))
+        return;
+    c->to_offset = (int64_t)begin;
+    unsaid_run(f->unsaid, n, begin == from, on_row, c);
 }
 
 static void compile(struct compiler *c, struct rows_file *f, const struct image_segment *segment)
 {
     struct functions *functions = &f->functions;
     struct opened opened = {.common = {{.at = SIZE_MAX}, {.at = SIZE_MAX}}};
-    uint64_t segment_end = segment->offset + segment->size, end = 0; /* of what has rows */
     uint32_t n = functions_around(functions, segment, c->from, c->to, f->around, AROUND_MAX);
-    if (n > 0 && f->around[0].offset > c->from) /* before the first function there is no row */
+    uint64_t segment_end = segment->offset + segment->size;
+    uint64_t end = UINT64_MAX;                   /* of what has rows */
+    if (n == 0 || f->around[0].offset > c->from) /* before the first function there is no row */
         end = segment->offset;
     add(c, c->from, nothing);
     for (uint32_t i = 0; i < n; i++) {
@@ -174,9 +184,9 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
             continue; /* the same function twice: the last one */
         if (!open_function(functions, one, &opened) || opened.size > segment_end - one->offset)
             continue;
-        uint64_t gap = end && one->offset > end ? one->offset - end : 0;
+        uint64_t gap = one->offset > end ? one->offset - end : 0;
         if (gap >= PADDING_MAX)
-            add_unsaid(c, &functions->image, end, one->offset);
+            add_unsaid(c, f, end, one->offset);
         else if (gap > 0 && functions->image.has_c_library)
             add(c, end, padding);
         if (one->offset >= c->to)
@@ -191,8 +201,8 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
         else
             run_function(c, functions, one, &opened);
     }
-    if (end)
-        add_unsaid(c, &functions->image, end, segment_end);
+    if (end < segment_end)
+        add_unsaid(c, f, end, segment_end);
 }
 
 /* The file offset of a function by its name; 0: it is not in the file. */
@@ -224,7 +234,7 @@ int rows_open(struct rows_file **ret, const struct source *s)
     /* Greenlets (gevent) take turns on one stack: each has a part of it, which is copied to the heap while
        others run. Below what begins one there is what the last one of those has left. */
     f->greenlet = find_function(image, "_ZN8greenlet12UserGreenlet13g_initialstubEPv");
-    if (functions_any(&f->functions)) {
+    if (image->n_segments > 0) {
         const struct image_segment *last = &image->segment[image->n_segments - 1];
         f->n_pages = (uint32_t)min_of((last->offset + last->size + UNWIND_PAGE_SIZE - 1) >> UNWIND_PAGE_BITS,
                                       (uint64_t)UNWIND_FILE_PAGES);
@@ -235,8 +245,10 @@ int rows_open(struct rows_file **ret, const struct source *s)
 
 struct rows_file *rows_close(struct rows_file *f)
 {
-    if (f)
+    if (f) {
         functions_close(&f->functions);
+        free(f->unsaid);
+    }
     free(f);
     return NULL;
 }

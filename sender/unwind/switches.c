@@ -139,13 +139,16 @@ static size_t run_at(struct bytes code, size_t at, bool is_aligned, const struct
     return 0;
 }
 
-void switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user)
+bool switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user)
 {
     struct output to = {on_row, user};
+    bool found = false;
     for (size_t i = 0; i < code.n;) {
         size_t end = run_at(code, i, (at + i) % STUB_SIZE == 0, &to);
         if (end > 0)
             say(&to, end, (struct unwind_rule){0});
+        found |= end > 0;
         i = end > 0 ? end : i + 1;
     }
+    return found;
 }

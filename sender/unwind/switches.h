@@ -18,7 +18,7 @@
 
 /* The switches in some code, and what begins a context of Boost.Context's, which is its root: on_row is
  * called where the rule changes, `address` being from the code's begin on, which is `at` bytes behind a
- * multiple of 16. */
-void switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user);
+ * multiple of 16. False: there is none. */
+bool switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user);
 
 #endif

@@ -115,7 +115,9 @@ def rows():
     yield c("g++ -O2 exceptions, templates, LTO", "-O2 -flto", source="throw.cc", chain=CHAIN, compiler="g++")
     yield c("g++ -O2 exceptions, static", "-O2 -static", source="throw.cc", chain=CHAIN, compiler="g++")
     yield c("g++ -O0 coroutines", "-O0 -std=c++20 -fcoroutines", source="resume.cc", chain=CHAIN, compiler="g++")
+    yield c("gcc -O2 assembly", "-O2 -fomit-frame-pointer", source="assembly.c", chain=("grind", "called_by_hand", "calls", "main"))
     yield c("musl -O2", "-O2", compiler="musl-gcc")
+    yield c("musl -O2 libc", "-O2", source="library.c", compiler="musl-gcc", chain=CHAIN + ("compare",), named=False)
     yield c("musl -O2 static", "-O2 -static", compiler="musl-gcc")
     yield c("musl -O2 signal", "-O2", source="signal.c", compiler="musl-gcc",
             chain=CHAIN + ("handler", None, "interrupted", "main"))

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One instruction of x86-64: how long it is, and of what it does as much as moves the stack (Intel SDM,
+ * volume 2, chapter 2 and appendix A).
+ */
+#ifndef SENDER_UNWIND_INSTRUCTION_H
+#define SENDER_UNWIND_INSTRUCTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+
+/* Which table its opcode is of. Others are those of vectors, which leave the stack alone. */
+enum instruction_map { MAP_ONE_BYTE, MAP_TWO_BYTES, MAP_OTHER };
+
+#define REGISTER_NONE 16u
+
+struct instruction {
+    uint8_t length, opcode;
+    enum instruction_map map;
+    bool is_wide;                /* of eight bytes (REX.W) */
+    bool is_narrow, is_repeated; /* has a prefix: 0x66; 0xf2 or 0xf3 */
+    bool has_operands;           /* a ModRM byte: `reg`, and `rm`, or memory at `base` + `displacement` */
+    uint8_t extension;           /* of the opcode: `reg` without its highest bit */
+    uint8_t reg,
+        rm;       /* numbers as encoded: 4 is rsp, 5 is rbp; rm: REGISTER_NONE for memory; or in the opcode */
+    uint8_t base; /* REGISTER_NONE where an index or rip is added, too */
+    int32_t displacement;
+    int64_t immediate; /* of a jump: from its end on */
+};
+
+/* Reads the one that begins at `at`. False: there is none, or none that programs have. */
+bool instruction_read(struct bytes code, size_t at, struct instruction *ret);
+
+#endif

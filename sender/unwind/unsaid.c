@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Instructions are gone through from front to back, in chains: from one that nothing falls into to the next
+ * that nothing falls out of (a return, a jump). A chain begins with the frame that an earlier jump to it had,
+ * else with the one, of those it may have, that it goes on with without contradiction: a function's first, as
+ * its caller left it; that of the jump before it, as code often lies where it is jumped to; or that of a jump
+ * by table, or of a branch, before a return in the middle.
+ *
+ * A contradiction is a return with something on the stack, or two ways to an instruction with different
+ * frames. So each function proves what was said of it, or nothing is: what is no code, a table of numbers,
+ * does not.
+ */
+#include "sender/unwind/unsaid.h"
+
+#include "proto/base/macros.h"
+#include "sender/unwind/instruction.h"
+
+/* Registers' numbers. */
+#define RBX 3u
+#define RSP 4u
+#define RBP 5u
+#define R12 12u
+
+/* Bytes of one frame: what has more is no frame. */
+#define FRAME_MAX (1 << 20)
+
+/* In unsaid.at: an instruction of which nothing is known; below it are numbers of frames, from 1. */
+#define NOT_KNOWN (UNSAID_FRAMES + 1)
+
+/* Chains of which nothing comes; what has more of them is no code. */
+#define UNKNOWN_MAX 128u
+
+static const struct unsaid_frame entry = {
+    .is_known = true, .has_rsp = true, .depth = 8, .base = REGISTER_NONE};
+
+enum flow { FLOW_ON, FLOW_CALL, FLOW_BRANCH, FLOW_JUMP, FLOW_JUMP_BY_TABLE, FLOW_RETURN, FLOW_STOP };
+
+static enum flow flow_of(const struct instruction *is)
+{
+    uint8_t op = is->opcode;
+    if (is->map == MAP_TWO_BYTES)
+        return op >= 0x80 && op <= 0x8f ? FLOW_BRANCH : op == 0x0b ? FLOW_STOP : FLOW_ON;
+    if (is->map != MAP_ONE_BYTE)
+        return FLOW_ON;
+    if ((op >= 0x70 && op <= 0x7f) || (op >= 0xe0 && op <= 0xe3))
+        return FLOW_BRANCH;
+    switch (op) {
+    case 0xe8: return FLOW_CALL;
+    case 0xe9:
+    case 0xeb: return FLOW_JUMP;
+    case 0xc2:
+    case 0xc3: return FLOW_RETURN;
+    case 0xcc:
+    case 0xf4: return FLOW_STOP;
+    case 0xff: return is->extension == 2 ? FLOW_CALL : is->extension == 4 ? FLOW_JUMP_BY_TABLE : FLOW_ON;
+    default: return FLOW_ON;
+    }
+}
+
+/* A register gets another value. */
+static void overwrite(struct unsaid_frame *f, uint8_t reg)
+{
+    if (reg == RSP)
+        f->has_rsp = false;
+    if (reg == (f->is_by_rbp ? RBP : RSP))
+        f->has_slot = f->is_by_rbp = false;
+    if (reg == f->base && !f->has_slot)
+        f->base = REGISTER_NONE;
+}
+
+/* rsp is less by n. */
+static void push(struct unsaid_frame *f, int64_t n)
+{
+    if (n > FRAME_MAX || n < -FRAME_MAX || f->depth > FRAME_MAX || f->slot > FRAME_MAX) {
+        overwrite(f, RSP);
+        return;
+    }
+    f->depth += (int32_t)n;
+    f->slot += f->is_by_rbp ? 0 : (int32_t)n;
+}
+
+/* rsp is what `base` + n is. */
+static void leave(struct unsaid_frame *f, int32_t n)
+{
+    f->has_rsp = true;
+    f->has_slot = f->is_by_rbp = false;
+    f->depth = f->base_depth - n;
+}
+
+static void push_register(struct unsaid_frame *f, uint8_t reg)
+{
+    push(f, 8);
+    if (reg == RBP && f->has_rsp && !f->rbp)
+        f->rbp = f->depth;
+}
+
+static void pop_register(struct unsaid_frame *f, uint8_t reg)
+{
+    if (reg == RBP && f->has_rsp && f->depth == f->rbp)
+        f->rbp = 0;
+    if (reg == RSP && f->has_slot && !f->is_by_rbp && f->slot == 0) {
+        leave(f, 0);
+        return;
+    }
+    overwrite(f, reg);
+    push(f, -8);
+}
+
+/* lea: `reg` becomes memory's address; mov of a register is one of displacement 0. */
+static void load_address(struct unsaid_frame *f, uint8_t reg, uint8_t base, int32_t displacement)
+{
+    if (reg == RSP && base == RSP) {
+        push(f, -(int64_t)displacement);
+    } else if (f->has_slot && ((reg == RSP && base == RBP && f->is_by_rbp) || (reg == RBP && base == RSP))) {
+        if (displacement == 0) /* else rsp is of no use, as the slot is found by rbp */
+            f->is_by_rbp = reg == RBP;
+    } else if (reg == RSP && base == f->base && base != REGISTER_NONE && !f->has_slot) {
+        leave(f, displacement);
+    } else if (base == RSP && reg != RSP && f->has_rsp && displacement == 0 &&
+               (f->base == REGISTER_NONE || reg == RBP || reg == f->base)) {
+        f->base = reg;
+        f->base_depth = f->depth;
+    } else {
+        overwrite(f, reg);
+    }
+}
+
+static void store(struct unsaid_frame *f, uint8_t reg, int32_t displacement)
+{
+    if (reg == RBP && f->base != RBP && f->has_rsp && !f->rbp && displacement <= f->depth - 2 * 8)
+        f->rbp = f->depth - displacement;
+    if (reg == f->base && !f->has_rsp) {
+        f->has_slot = true;
+        f->is_by_rbp = false;
+        f->slot = displacement;
+    }
+}
+
+static void load(struct unsaid_frame *f, uint8_t reg, int32_t displacement)
+{
+    if (reg == RBP && f->has_rsp && f->rbp == f->depth - displacement)
+        f->rbp = 0;
+    if (reg == RSP && f->has_slot && !f->is_by_rbp && f->slot == displacement)
+        leave(f, 0);
+    else
+        overwrite(f, reg);
+}
+
+/* Instructions that have one operand, memory or a register, and perhaps another register. */
+static void operate(struct unsaid_frame *f, const struct instruction *is)
+{
+    uint8_t op = is->opcode, base = is->base;
+    if (is->displacement > FRAME_MAX || is->displacement < -FRAME_MAX)
+        base = REGISTER_NONE;
+    bool by_immediate = (op == 0x81 || op == 0x83) && is->rm == RSP;
+    if (by_immediate && is->extension == 5)
+        push(f, is->immediate);
+    else if (by_immediate && is->extension == 0)
+        push(f, -is->immediate);
+    else if (op == 0x8d && base != REGISTER_NONE)
+        load_address(f, is->reg, base, is->displacement);
+    else if (op == 0x89 && is->rm != REGISTER_NONE)
+        load_address(f, is->rm, is->reg, 0);
+    else if (op == 0x8b && is->rm != REGISTER_NONE)
+        load_address(f, is->reg, is->rm, 0);
+    else if (op == 0x89 && base == RSP)
+        store(f, is->reg, is->displacement);
+    else if (op == 0x8b && base == RSP)
+        load(f, is->reg, is->displacement);
+    else if (op == 0xff && is->extension == 6)
+        push(f, 8);
+    else if (op == 0x8f)
+        is->rm != REGISTER_NONE ? pop_register(f, is->rm) : push(f, -8);
+    else if ((op & 0xf8) == 0x38 || op == 0x84 || op == 0x85 || op == 0x89 ||
+             ((op == 0x81 || op == 0x83) && is->extension == 7))
+        ; /* compares, or stores */
+    else if ((op < 0x40 && (op & 7) == 3) || op == 0x63 || op == 0x69 || op == 0x6b || op == 0x8b ||
+             op == 0x8d)
+        overwrite(f, is->reg);
+    else if (is->rm != REGISTER_NONE && (op & 1) && !(op >= 0xd8 && op <= 0xdf))
+        overwrite(f, is->rm);
+}
+
+/* What an instruction does to the frame. */
+static void apply(struct unsaid_frame *f, const struct instruction *is)
+{
+    uint8_t op = is->opcode;
+    if (is->map != MAP_ONE_BYTE) {
+        if (is->map == MAP_TWO_BYTES && (op == 0xa0 || op == 0xa8))
+            push(f, 8);
+        else if (is->map == MAP_TWO_BYTES && (op == 0xa1 || op == 0xa9))
+            push(f, -8);
+        else if (is->map == MAP_TWO_BYTES && ((op & 0xf0) == 0x40 || op == 0xaf || (op & 0xf6) == 0xb6))
+            overwrite(f, is->reg);
+        return;
+    }
+    if (is->has_operands) {
+        operate(f, is);
+    } else if (op >= 0x50 && op <= 0x57) {
+        push_register(f, is->rm);
+    } else if (op >= 0x58 && op <= 0x5f) {
+        pop_register(f, is->rm);
+    } else if (op == 0x68 || op == 0x6a || op == 0x9c) {
+        push(f, 8);
+    } else if (op == 0x9d) {
+        push(f, -8);
+    } else if (op == 0xc9 && f->base == RBP) {
+        leave(f, 0);
+        pop_register(f, RBP);
+    } else if (op >= 0xb8 && op <= 0xbf) {
+        overwrite(f, is->rm);
+    }
+}
+
+static bool is_same(const struct unsaid_frame *a, const struct unsaid_frame *b)
+{
+    if (a->has_rsp != b->has_rsp || a->rbp != b->rbp)
+        return false;
+    if (a->has_rsp)
+        return a->depth == b->depth;
+    return a->base == b->base && a->base_depth == b->base_depth && a->has_slot == b->has_slot &&
+           (!a->has_slot || (a->slot == b->slot && a->is_by_rbp == b->is_by_rbp));
+}
+
+static bool is_entry(const struct unsaid_frame *f)
+{
+    return is_same(f, &entry);
+}
+
+struct sweep {
+    struct unsaid *u;
+    struct bytes code;
+    size_t begin;                         /* of the function */
+    bool is_proven, is_wrong;             /* it is; it has contradicted itself */
+    struct unsaid_frame by_table, branch; /* of the last such jumps in it */
+    uint32_t n_unknown;
+    uint16_t last; /* number of a frame */
+};
+
+/* A chain: how it went, where it ended, and its last call. */
+enum verdict { CONTRADICTED, OPEN, PROVEN };
+struct chain {
+    enum verdict verdict;
+    enum flow end_by;
+    size_t end, call_end;      /* 0: there is none */
+    struct unsaid_frame frame; /* at its end */
+};
+
+/* The number of a frame, NOT_KNOWN if there are too many. */
+static uint16_t number_of(struct sweep *s, const struct unsaid_frame *f)
+{
+    struct unsaid *u = s->u;
+    uint32_t i = u->n_frames;
+    if (!f->is_known)
+        return NOT_KNOWN;
+    if (s->last > 0 && memcmp(&u->frame[s->last - 1], f, sizeof *f) == 0)
+        return s->last; /* most instructions change nothing */
+    while (i > 0 && memcmp(&u->frame[i - 1], f, sizeof *f) != 0)
+        i--;
+    if (i == 0 && u->n_frames < UNSAID_FRAMES) {
+        u->frame[u->n_frames++] = *f;
+        i = u->n_frames;
+    }
+    s->last = (uint16_t)i;
+    return i > 0 ? (uint16_t)i : NOT_KNOWN;
+}
+
+/* Whether a jump leads out of what is looked at: no function is that long. */
+static bool is_far(const struct sweep *s, int64_t target)
+{
+    return target < 0 || target >= (int64_t)s->code.n;
+}
+
+/* A jump to `target` with a frame; PROVEN if another way there had the same. */
+static enum verdict check_target(struct sweep *s, const struct unsaid_frame *f, int64_t target, bool is_trial,
+                                 size_t from)
+{
+    if (is_far(s, target))
+        return OPEN;
+    uint16_t *at = &s->u->at[target];
+    if (*at != 0 && *at != NOT_KNOWN)
+        return is_same(&s->u->frame[*at - 1], f) ? PROVEN : CONTRADICTED;
+    if (!is_trial && *at == 0 && (size_t)target > from)
+        *at = number_of(s, f);
+    return OPEN;
+}
+
+/* What is between functions, which nobody runs. */
+static size_t padding_at(struct bytes code, size_t at)
+{
+    struct instruction is;
+    if (!instruction_read(code, at, &is))
+        return 0;
+    bool pads = is.map == MAP_ONE_BYTE    ? (is.opcode == 0x90 && !is.is_repeated) || is.opcode == 0xcc
+                : is.map == MAP_TWO_BYTES ? is.opcode == 0x1f
+                                          : false;
+    return pads ? is.length : 0;
+}
+
+static size_t behind_padding(const struct sweep *s, size_t at)
+{
+    for (size_t n; at < s->code.n && s->u->at[at] == 0 && (n = padding_at(s->code, at)) > 0;)
+        at += n;
+    return at;
+}
+
+/* Instructions looked at for where they jump back to. */
+#define LOOP_MAX 64u
+
+/* Whether a call does not come back: what is behind it is padding, and then another function, not a loop,
+ * which compilers align as well. */
+static bool is_last_call(const struct sweep *s, size_t end)
+{
+    struct instruction is;
+    const size_t begin = behind_padding(s, end);
+    enum flow flow = FLOW_ON;
+    if (begin == end)
+        return false;
+    size_t at = begin;
+    for (uint32_t i = 0; i < LOOP_MAX && flow < FLOW_JUMP; at += is.length, i++) {
+        if (!instruction_read(s->code, at, &is) || s->u->at[at] != 0)
+            return false;
+        flow = flow_of(&is);
+        bool is_jump = flow == FLOW_BRANCH || flow == FLOW_JUMP;
+        if (is_jump && (int64_t)(at + is.length) + is.immediate == (int64_t)begin)
+            return false;
+    }
+    return true;
+}
+
+/* Comes with a frame to an instruction, which an earlier jump may have led to. */
+static enum verdict arrive(const struct sweep *s, size_t at, struct unsaid_frame *f)
+{
+    uint16_t here = s->u->at[at];
+    if (here == 0 || !f->is_known)
+        return OPEN;
+    if (here == NOT_KNOWN) {
+        f->is_known = false;
+        return OPEN;
+    }
+    const struct unsaid_frame *other = &s->u->frame[here - 1];
+    if (!is_same(other, f))
+        return CONTRADICTED;
+    if (other->base != f->base)
+        f->base = REGISTER_NONE;
+    return PROVEN;
+}
+
+/* What the instruction at `at` does, of which c->end is the end. */
+static enum verdict act(struct sweep *s, size_t at, const struct instruction *is, bool is_trial,
+                        struct chain *c)
+{
+    struct unsaid_frame *f = &c->frame;
+    int64_t target = (int64_t)(c->end + (uint64_t)is->immediate);
+    if (!f->is_known)
+        return OPEN;
+    switch (c->end_by) {
+    case FLOW_JUMP:
+        if (is_far(s, target)) /* a call, and a return to whoever has called here */
+            return is_entry(f) ? PROVEN : CONTRADICTED;
+        return check_target(s, f, target, is_trial, at);
+    case FLOW_BRANCH: return check_target(s, f, target, is_trial, at);
+    case FLOW_RETURN: /* rbp may have been stored and then left alone */
+        return f->has_rsp && f->depth == entry.depth ? PROVEN : CONTRADICTED;
+    case FLOW_CALL:
+        if (is_last_call(s, c->end))
+            c->end_by = FLOW_STOP;
+        else
+            c->call_end = c->end;
+        if (!f->has_slot && f->base != RBX && f->base != RBP && f->base < R12)
+            f->base = REGISTER_NONE;
+        return OPEN;
+    case FLOW_ON:
+        apply(f, is);
+        f->is_known = !f->has_rsp || f->depth >= entry.depth; /* else nobody returns from there */
+        return OPEN;
+    default: return OPEN;
+    }
+}
+
+/* Goes along a chain from `at` on, to `limit` at most. A trial leaves no traces. */
+static struct chain follow(struct sweep *s, size_t at, struct unsaid_frame f, size_t limit, bool is_trial)
+{
+    struct chain c = {.verdict = OPEN, .end = at, .frame = f};
+    for (const size_t begin = at; at < limit && c.end_by < FLOW_JUMP; at = c.end) {
+        struct instruction is;
+        enum verdict there = at == begin ? OPEN : arrive(s, at, &c.frame);
+        if (there != OPEN)
+            c.verdict = there;
+        if (there == CONTRADICTED || (there == PROVEN && is_trial))
+            break;
+        if (!is_trial)
+            s->u->at[at] = number_of(s, &c.frame);
+        if (!instruction_read(s->code, at, &is)) {
+            c.verdict = CONTRADICTED;
+            break;
+        }
+        c.end = at + is.length;
+        c.end_by = flow_of(&is);
+        enum verdict then = act(s, at, &is, is_trial, &c);
+        if (then != OPEN)
+            c.verdict = then;
+        if (then == CONTRADICTED)
+            break;
+        if (!is_trial && c.end_by == FLOW_BRANCH)
+            s->branch = c.frame;
+        if (!is_trial && c.end_by == FLOW_JUMP_BY_TABLE)
+            s->by_table = c.frame;
+    }
+    return c;
+}
+
+/* Says of [from, to) that nothing is known, wherever something was said. */
+static void forget(struct sweep *s, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        s->u->at[i] = s->u->at[i] ? NOT_KNOWN : 0;
+}
+
+static void begin_function(struct sweep *s, size_t at)
+{
+    if (!s->is_proven)
+        forget(s, s->begin, at);
+    s->begin = at;
+    s->is_proven = s->is_wrong = false;
+    s->by_table = s->branch = (struct unsaid_frame){0};
+}
+
+/* Which of some frames the chain that begins at `at` goes on with best. False: with none. *limit: where it
+ * ends, if its last call never comes back and another function is behind that. */
+static bool choose(struct sweep *s, size_t at, const struct unsaid_frame *may, size_t n, bool may_begin,
+                   struct unsaid_frame *ret, size_t *limit)
+{
+    enum verdict best = CONTRADICTED;
+    for (size_t i = 0; i < n && best != PROVEN; i++) {
+        if (!may[i].is_known || (i > 0 && is_same(&may[i], &may[i - 1])))
+            continue;
+        struct chain c = follow(s, at, may[i], s->code.n, true);
+        size_t end = s->code.n;
+        if (c.verdict == CONTRADICTED && c.call_end > 0) {
+            struct chain other = follow(s, behind_padding(s, c.call_end), entry, s->code.n, true);
+            c.verdict = other.verdict == PROVEN ? OPEN : CONTRADICTED;
+            end = c.call_end;
+        }
+        bool is_likely = is_entry(&may[i]) ? may_begin : is_same(&may[i], &s->by_table);
+        if (c.verdict == OPEN && !is_likely && n > 1)
+            continue;
+        if (c.verdict > best) {
+            best = c.verdict;
+            *ret = may[i];
+            *limit = end;
+        }
+    }
+    return best != CONTRADICTED;
+}
+
+static void run_chain(struct sweep *s, size_t at, struct chain *last)
+{
+    struct unsaid_frame f = {0};
+    size_t limit = s->code.n;
+    uint16_t here = s->u->at[at];
+    bool is_good = true;
+    if (here == 0) {
+        bool by_jump = last->end_by == FLOW_JUMP || last->end_by == FLOW_JUMP_BY_TABLE;
+        const struct unsaid_frame may[] = {entry, last->frame, s->by_table, s->branch};
+        bool may_begin = !by_jump || is_entry(&last->frame);
+        if (choose(s, at, may, s->is_wrong ? 1 : ARRAY_LEN(may), may_begin, &f, &limit) && is_entry(&f))
+            begin_function(s, at);
+    } else if (here != NOT_KNOWN) {
+        is_good = choose(s, at, &s->u->frame[here - 1], 1, false, &f, &limit);
+    }
+    *last = follow(s, at, f, limit, false);
+    s->is_proven |= (last->verdict == PROVEN && last->end_by == FLOW_RETURN) || limit < s->code.n;
+    if (last->verdict == CONTRADICTED) {
+        is_good &= !f.is_known;
+        last->end = max_of(last->end, at + 1);
+        last->frame.is_known = false;
+    }
+    if (!is_good) {
+        forget(s, s->begin, s->code.n);
+        s->is_wrong = true;
+    }
+    s->n_unknown += !f.is_known || !is_good;
+}
+
+static struct unwind_rule rule_of(const struct unsaid_frame *f)
+{
+    /* by their numbers in instructions */
+    static const uint8_t dwarf[] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
+    struct unwind_rule rule = {0};
+    if (f->has_rsp) {
+        rule.cfa = UNWIND_CFA_RSP;
+        rule.cfa_offset = f->depth;
+    } else if (f->has_slot && f->base_depth >= 0 && f->base_depth < 256) {
+        rule.cfa = f->is_by_rbp ? UNWIND_CFA_AT_RBP : UNWIND_CFA_AT_RSP;
+        rule.cfa_offset = f->slot * 256 + f->base_depth;
+    } else if (f->base < ARRAY_LEN(dwarf)) {
+        rule.cfa = (uint8_t)(f->base == RBP ? UNWIND_CFA_RBP : UNWIND_CFA_REGISTER + dwarf[f->base]);
+        rule.cfa_offset = f->base_depth;
+    } else {
+        return rule;
+    }
+    if (f->rbp) {
+        rule.rbp = f->rbp <= INT16_MAX ? UNWIND_RBP_AT_CFA : UNWIND_RBP_LOST;
+        rule.rbp_offset = (int16_t)-f->rbp;
+    } else if (f->base == RBP && !f->has_slot) {
+        rule.rbp = UNWIND_RBP_LOST;
+    }
+    return rule;
+}
+
+void unsaid_run(struct unsaid *u, size_t n, bool is_begin, cfi_row_fn on_row, void *user)
+{
+    struct sweep s = {.u = u, .code = bytes_of(u->code, min_of(n, (size_t)UNSAID_MAX)), .is_proven = true};
+    struct chain last = {.end_by = is_begin ? FLOW_RETURN : FLOW_ON};
+    uint16_t before = NOT_KNOWN;
+    size_t at = 0;
+    u->n_frames = 0;
+    memset(u->at, 0, s.code.n * sizeof *u->at);
+    if (!is_begin) /* the rest of a function */
+        u->at[0] = NOT_KNOWN;
+    for (; (at = behind_padding(&s, at)) < s.code.n && s.n_unknown < UNKNOWN_MAX; at = last.end)
+        run_chain(&s, at, &last);
+    begin_function(&s, at);
+    forget(&s, at, s.code.n);
+    for (size_t i = 0; i < s.code.n; i++) {
+        if (u->at[i] == 0 || u->at[i] == before)
+            continue;
+        before = u->at[i];
+        struct unwind_rule rule = {0};
+        if (before != NOT_KNOWN)
+            rule = rule_of(&u->frame[before - 1]);
+        on_row(user, i, &rule);
+    }
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code that nothing is said of: how deep its stack is at each instruction, by what the instructions before do
+ * to it.
+ *
+ * Assembly written by hand is mostly such code, and in some programs what takes most of the time (zstd, GMP,
+ * nettle, dav1d, x265, OpenBLAS), and so is all of musl, which is the C library of Alpine.
+ */
+#ifndef SENDER_UNWIND_UNSAID_H
+#define SENDER_UNWIND_UNSAID_H
+
+#include "proto/base/bytes.h"
+#include "sender/unwind/cfi.h"
+
+/* Code looked at for a page, and how much of it may be before the page: longer functions are rare, a video
+ * codec's that transform large blocks. */
+#define UNSAID_MAX    (5u * UNWIND_PAGE_SIZE)
+#define UNSAID_BEFORE (2u * UNWIND_PAGE_SIZE)
+
+/* Kinds of frames in it: functions have five to twenty. */
+#define UNSAID_FRAMES 256u
+
+/* Where the caller's frame is. What is 0 throughout is not known. No bytes are between: they are compared. */
+struct unsaid_frame {
+    bool is_known, has_rsp, has_slot;
+    bool is_by_rbp;     /* … of the slot */
+    uint32_t base;      /* a register (as instructions have it); REGISTER_NONE */
+    int32_t depth;      /* has_rsp: the CFA is rsp + depth */
+    int32_t base_depth; /* it is base + base_depth … */
+    int32_t slot;       /* … and, has_slot, that base is stored at rsp + slot, or at rbp + slot */
+    int32_t rbp;        /* the caller's rbp is at CFA - rbp; 0: in place */
+};
+
+/* Memory to work in, 65 KiB. */
+struct unsaid {
+    uint8_t code[UNSAID_MAX];
+    uint16_t at[UNSAID_MAX]; /* of each instruction its frame's number, from 1; 0: none begins there */
+    struct unsaid_frame frame[UNSAID_FRAMES];
+    uint32_t n_frames;
+};
+
+/* Looks through u->code's first n bytes; a function begins at the first if that is so. on_row is called where
+ * the rule changes, `address` being from there on. */
+void unsaid_run(struct unsaid *u, size_t n, bool is_begin, cfi_row_fn on_row, void *user);
+
+#endif

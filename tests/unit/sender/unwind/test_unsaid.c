@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code as people write it by hand, of which nothing is said: functions' frames by their instructions. */
+#include "tests/lib/unit.h"
+
+#include <stdlib.h>
+
+#include "sender/unwind/instruction.h"
+#include "sender/unwind/unsaid.h"
+
+/* Code between two labels, and places in it. */
+#define CODE(name, text)                       \
+    extern const uint8_t name[], name##_end[]; \
+    __asm__(".pushsection .rodata\n.balign 64\n" #name ":\n" text "\n" #name "_end:\n.popsection")
+#define PLACE(name) extern const uint8_t name[]
+
+static struct unwind_rule rule[UNSAID_MAX];
+
+struct filling {
+    size_t at, end;
+};
+
+static void on_row(void *user, uint64_t at, const struct unwind_rule *of)
+{
+    struct filling *f = user;
+    ck_assert(at >= f->at && at < f->end && of->cfa < UNWIND_CFA_END);
+    for (f->at = at; at < f->end; at++)
+        rule[at] = *of;
+}
+
+static void run(const uint8_t *code, const uint8_t *end, bool is_begin)
+{
+    struct unsaid *u = malloc(sizeof *u);
+    ck_assert_ptr_nonnull(u);
+    struct filling f = {.end = (size_t)(end - code)};
+    memcpy(u->code, code, f.end);
+    memset(rule, 0, sizeof rule);
+    unsaid_run(u, f.end, is_begin, on_row, &f);
+    free(u);
+}
+
+#define CHECK(at, ...)                                            \
+    do {                                                          \
+        struct unwind_rule want_ = {__VA_ARGS__}, is_ = rule[at]; \
+        ck_assert_int_eq(is_.cfa, want_.cfa);                     \
+        ck_assert_int_eq(is_.cfa_offset, want_.cfa_offset);       \
+        ck_assert_int_eq(is_.rbp, want_.rbp);                     \
+        ck_assert_int_eq(is_.rbp_offset, want_.rbp_offset);       \
+    } while (0)
+#define DEPTH(n)            .cfa = UNWIND_CFA_RSP, .cfa_offset = (n)
+#define DEPTH_RBP(n, saved) DEPTH(n), .rbp = UNWIND_RBP_AT_CFA, .rbp_offset = -(saved)
+#define NOTHING             .cfa = UNWIND_CFA_NONE
+
+/* As zstd's decoder of Huffman codes: rbp is not the first, arguments are popped without need; and a loop
+ * that is entered in its middle. */
+CODE(pushing,
+     "push %rax; push %rbx; push %rbp; push %r12; push 0x68(%rax); sub $0x118, %rsp; mov %rbx, (%rsp)\n"
+     "test %rdi, %rdi; je 3f; jmp 2f\n"
+     "pushing_loop: 1: add $1, %rbp; imul $0x1234567, 8(%rax,%rcx,4), %edx\n"
+     "2: vpaddd 0x40(%rsi,%rdi), %ymm1, %ymm2; dec %rcx; jne 1b\n"
+     "3: add $0x118, %rsp; pop %rax; pop %r12\n"
+     "pushing_popped: pop %rbp\npushing_rbp: pop %rbx; pop %rax; ret");
+PLACE(pushing_loop);
+PLACE(pushing_popped);
+PLACE(pushing_rbp);
+
+UNIT(what_is_pushed_and_popped)
+{
+    run(pushing, pushing_end, true);
+    CHECK(0, DEPTH(8));
+    CHECK(1, DEPTH(16));
+    CHECK(2, DEPTH(24));
+    CHECK(3, DEPTH_RBP(32, 32));
+    CHECK(pushing_loop - pushing, DEPTH_RBP(48 + 0x118, 32));
+    CHECK(pushing_popped - pushing, DEPTH_RBP(32, 32));
+    CHECK(pushing_rbp - pushing, DEPTH(24));
+    CHECK(pushing_end - 1 - pushing, DEPTH(8));
+}
+
+/* What begins in the middle of a function: nothing is known of that, but of the next one. */
+UNIT(what_begins_before_it_is_looked_at)
+{
+    run(pushing + 5, pushing_end, false);
+    CHECK(0, NOTHING);
+    CHECK(pushing_end - 1 - pushing - 5, NOTHING);
+}
+
+/* The last call of a function does not come back, and another one is behind it; padding, or none. */
+CODE(ending,
+     "push %rbx; test %edi, %edi; jne 1f; pop %rbx; ret\n1: call *%rax\nending_other: push %r12; push %r13\n"
+     "ending_pushed: pop %r13; pop %r12; ret\n"
+     ".balign 16, 0x90\nending_third: push %rbp; mov %rsp, %rbp; sub $64, %rsp; leave; ret");
+PLACE(ending_other);
+PLACE(ending_pushed);
+PLACE(ending_third);
+
+UNIT(functions_that_end_with_a_call)
+{
+    run(ending, ending_end, true);
+    CHECK(1, DEPTH(16));
+    CHECK(ending_other - 1 - ending, DEPTH(16));
+    CHECK(ending_other - ending, DEPTH(8));
+    CHECK(ending_pushed - ending, DEPTH(24));
+    CHECK(ending_third - ending, DEPTH(8));
+    CHECK(ending_third + 1 - ending, DEPTH_RBP(16, 16));
+    CHECK(ending_end - 2 - ending, DEPTH_RBP(80, 16));
+    CHECK(ending_end - 1 - ending, DEPTH(8));
+}
+
+/* As in GMP and dav1d: a jump by a table to blocks that return each by itself. */
+CODE(table,
+     "push %rbx; push %rbp; lea 0x10(%rip), %rax; movslq (%rax,%rcx,4), %rcx; add %rax, %rcx; jmp *%rcx\n"
+     "table_one: nop; pop %rbp; pop %rbx; ret\ntable_two: vzeroupper; pop %rbp; pop %rbx; ret\n"
+     "table_next: push %r15; pop %r15; ret");
+PLACE(table_one);
+PLACE(table_two);
+PLACE(table_next);
+
+UNIT(blocks_that_a_table_leads_to)
+{
+    run(table, table_end, true);
+    CHECK(table_one - table, DEPTH_RBP(24, 24));
+    CHECK(table_two - table, DEPTH_RBP(24, 24));
+    CHECK(table_next - table, DEPTH(8));
+    CHECK(table_next + 2 - table, DEPTH(16));
+}
+
+/* As x86inc.asm (dav1d, x264, x265, FFmpeg) makes room that is aligned: the caller's rsp is in a register,
+ * then on the stack. And as compilers do, by rbp. */
+CODE(aligned,
+     "push %rbx; mov %rsp, %rax; and $-32, %rsp; sub $0x80, %rsp\naligned_by_register: mov %rax, 0x78(%rsp)\n"
+     "aligned_by_slot: xor %eax, %eax; call *%rdx; mov 0x78(%rsp), %rsp\naligned_left: pop %rbx; ret\n"
+     "aligned_compiled: push %rbp; mov %rsp, %rbp; push %r12; and $-64, %rsp; sub $0x200, %rsp\n"
+     "aligned_by_rbp: lea -8(%rbp), %rsp\naligned_back: pop %r12; pop %rbp; ret");
+PLACE(aligned_by_register);
+PLACE(aligned_by_slot);
+PLACE(aligned_left);
+PLACE(aligned_compiled);
+PLACE(aligned_by_rbp);
+PLACE(aligned_back);
+
+UNIT(stacks_that_are_aligned)
+{
+    run(aligned, aligned_end, true);
+    CHECK(aligned_by_register - aligned, .cfa = UNWIND_CFA_REGISTER + 0, .cfa_offset = 16);
+    CHECK(aligned_by_slot - aligned, .cfa = UNWIND_CFA_AT_RSP, .cfa_offset = 0x78 << 8 | 16);
+    CHECK(aligned_left - aligned, DEPTH(16));
+    CHECK(aligned_compiled - aligned, DEPTH(8));
+    CHECK(aligned_by_rbp - aligned, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
+    CHECK(aligned_back - aligned, DEPTH_RBP(24, 16));
+}
+
+/* Ways that leave something on the stack, or meet with different frames; a number where code might be. */
+CODE(
+    wrong,
+    "push %rbx; ret\n.balign 16, 0x90\nwrong_two: push %rbx; test %eax, %eax; jne 1f; push %rcx; 1: pop %rbx; ret\n"
+    ".balign 16, 0x90\n.quad 0x1122334455667788, 0x8080808080808080, 0x0606060606060606\n"
+    "wrong_good: push %rbx; pop %rbx; ret");
+PLACE(wrong_two);
+PLACE(wrong_good);
+
+UNIT(what_contradicts_itself_is_not_believed)
+{
+    run(wrong, wrong_end, true);
+    CHECK(0, NOTHING);
+    CHECK(1, NOTHING);
+    CHECK(wrong_two - wrong, NOTHING);
+    CHECK(wrong_two + 5 - wrong, NOTHING);
+    CHECK(wrong_good - wrong, DEPTH(8));
+    CHECK(wrong_good + 1 - wrong, DEPTH(16));
+}
+
+/* As musl's clone: who has taken what is below its return address off never returns. */
+CODE(child, "test %eax, %eax; jnz 1f; xor %ebp, %ebp; pop %rdi; child_popped: call *%r9; hlt\n1: ret");
+PLACE(child_popped);
+
+UNIT(a_stack_that_nobody_returns_on)
+{
+    run(child, child_end, true);
+    CHECK(0, DEPTH(8));
+    CHECK(child_popped - child, NOTHING);
+    CHECK(child_end - 1 - child, DEPTH(8));
+}
+
+UNIT(instructions_have_their_lengths)
+{
+    static const struct {
+        const char *bytes;
+        uint8_t n;
+    } each[] = {
+        {"\xc3", 1},
+        {"\xf3\x0f\x1e\xfa", 4},
+        {"\x48\x83\xec\x18", 4},
+        {"\x66\x2e\x0f\x1f\x84\0\0\0\0\0", 10},
+        {"\x48\xb8\1\2\3\4\5\6\7\x8", 10},
+        {"\x66\xb8\1\2", 4},
+        {"\xf7\x05\1\2\3\4\5\6\7\x8", 10}, /* test $, x(%rip) */
+        {"\xf7\xd8", 2},                   /* neg */
+        {"\xf6\x44\x24\x08\x01", 5},
+        {"\x8b\x04\x25\1\2\3\4", 7},
+        {"\xc5\xf8\x77", 3},                     /* vzeroupper */
+        {"\xc4\xe2\xfb\xf6\xc8", 5},             /* mulx */
+        {"\xc4\xe3\x75\x0f\xd0\x08", 6},         /* vpalignr */
+        {"\x62\xf1\xfe\x48\x6f\x46\x01", 7},     /* vmovdqu64 */
+        {"\x66\x0f\x3a\x0f\x44\x24\x10\x04", 8}, /* palignr */
+        {"\x0f\x84\1\2\3\4", 6},
+        {"\x66\xe9\1\2\3\4", 6},
+    };
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        struct instruction is;
+        ck_assert(instruction_read(bytes_of(each[i].bytes, each[i].n), 0, &is));
+        ck_assert_uint_eq(is.length, each[i].n);
+        for (size_t n = 0; n < each[i].n; n++)
+            ck_assert(!instruction_read(bytes_of(each[i].bytes, n), 0, &is));
+    }
+    struct instruction is;
+    ck_assert(!instruction_read(BYTES_LIT("\x06"), 0, &is));
+    ck_assert(!instruction_read(BYTES_LIT("\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x90"),
+                                0, &is));
+}
