@@ -171,7 +171,8 @@ struct task_struct {
     char comm[16];
 } BY_NAME;
 
-/* What probes of functions' ends have taken off the stacks of a thread (kernel: include/linux/uprobes.h). */
+/* What probes have to do with a thread (kernel: include/linux/uprobes.h). Those of functions' ends have taken
+ * return addresses off its stack. */
 struct return_instance {
     unsigned long stack; /* where it was */
     unsigned long orig_ret_vaddr;
@@ -180,6 +181,7 @@ struct return_instance {
 
 struct uprobe_task {
     struct return_instance *return_instances;
+    unsigned long vaddr, xol_vaddr; /* of the instruction it is at, whose place a probe has; of its copy */
 } BY_NAME;
 
 struct task_struct___uprobes {

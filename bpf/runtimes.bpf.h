@@ -470,6 +470,8 @@ __attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
     struct runtime_walk *r = &s->walk.runtime;
     __u32 runtime = r->inside ? r->inside : s->walk.here.runtime;
     if (runtime == RUNTIME_GENERATED) {
+        if (!s->walk.at.is_return && !find_probed(slot))
+            return STEP_TAKEN;
         if (r->generator == RUNTIME_GENERATED)
             find_generator(slot);
         runtime = r->generator;

@@ -300,17 +300,29 @@ __attribute__((noinline)) int enter_mapping(__u32 slot, __u64 address)
     return find_here(slot, address);
 }
 
-/* A probe of a function's end (uretprobe: perf's, bpftrace's, OBI's of TLS libraries) puts its own return
- * address in place of the function's: the first byte of a mapping the kernel made for it, so that one less is
- * no code. The kernel keeps the true one, by where it was; as deep as it lets them be nested. */
+/* What a probe has put elsewhere: 0, and walk.at.ip is where it belongs; or -1.
+ *
+ * The instruction whose place a probe has is run as a copy, in a mapping that the kernel made for those.
+ *
+ * A probe of a function's end (uretprobe: perf's, bpftrace's, OBI's of TLS libraries) puts its own return
+ * address in place of the function's: the first byte of that mapping, so that one less is no code. The kernel
+ * keeps the true one, by where it was; as deep as it lets them be nested. */
 #define RETURNS_MAX 64
-__attribute__((noinline)) int find_return(__u32 slot)
+#define COPY_MAX    16 /* an instruction, and where it ends */
+__attribute__((noinline)) int find_probed(__u32 slot)
 {
     struct scratch *s = scratch_of(slot);
     struct task_struct___uprobes *task = (void *)current_task();
     if (!s || !bpf_core_field_exists(task->utask))
         return -1;
     struct unwind_registers *at = &s->walk.at;
+    if (!at->is_return) {
+        __u64 into = at->ip - BPF_CORE_READ(task, utask, xol_vaddr);
+        if (into >= COPY_MAX)
+            return -1;
+        at->ip = BPF_CORE_READ(task, utask, vaddr) + into;
+        return 0;
+    }
     struct return_instance *of = BPF_CORE_READ(task, utask, return_instances);
 #pragma clang loop unroll(disable)
     for (__u32 i = 0; i < RETURNS_MAX && of; i++) {
@@ -355,7 +367,7 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
     /* A return address belongs to the next instruction, which may be another function's. */
     __u64 address = w->at.ip - (w->at.is_return != 0);
     if (address - w->here.start >= w->here.length && enter_mapping(slot, address)) {
-        if (w->at.is_return && !find_return(slot))
+        if (w->at.is_return && !find_probed(slot))
             return 0;
         w->end = UNWIND_END_NOT_CODE;
         return 1;

@@ -344,15 +344,15 @@ def test_a_library_is_not_taken_for_the_one_before(tmp_path):
             wait_for(is_even, "samples in both libraries")
 
 
-def probe_end(pid, program, symbol):
-    """Has the kernel look when the function of a process ends, as tracers do; a descriptor that keeps it at that."""
+def set_probe(pid, program, symbol, at_end):
+    """Has the kernel look when the function of a process begins or ends, as tracers do; a descriptor that keeps it at that."""
     kind, bit = (pathlib.Path("/sys/bus/event_source/devices/uprobe") / name for name in ("type", "format/retprobe"))
     if not bit.exists():
         pytest.skip("this kernel has no probes of programs")
     symbols = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
     offset = int(re.search(rf"^(\w+) . {symbol}$", symbols, re.MULTILINE)[1], 16)  # a program that is mapped as it lies in its file
     path = ctypes.create_string_buffer(str(program).encode())
-    said = struct.pack("=IIQQQQQIIQQ40x", int(kind.read_text()), 112, 1 << int(bit.read_text().strip().partition(":")[2]), 0, 0, 0, 0, 0, 0,
+    said = struct.pack("=IIQQQQQIIQQ40x", int(kind.read_text()), 112, at_end << int(bit.read_text().strip().partition(":")[2]), 0, 0, 0, 0, 0, 0,
                        ctypes.addressof(path), offset)
     fd = ctypes.CDLL(None, use_errno=True).syscall(298, ctypes.create_string_buffer(said), pid, -1, -1, 8)  # perf_event_open(2), x86-64
     if fd < 0:
@@ -366,7 +366,7 @@ def test_who_calls_a_function_whose_end_is_probed_is_found(tmp_path):
     subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", f"-I{ROOT}", SOURCE / "plain.c", "-o", program], check=True)
     busy = Process([program])
     with Receiver() as receiver, running(busy):
-        probes = [probe_end(busy.pid, program, name) for name in ("chain_a", "chain_b", "spin")]
+        probes = [set_probe(busy.pid, program, name, at_end=True) for name in ("chain_a", "chain_b", "spin")]
         sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "97",
                           "--interval", "1s", "--include", f"pid={busy.pid}"])
         with running(sender):
@@ -380,6 +380,28 @@ def test_who_calls_a_function_whose_end_is_probed_is_found(tmp_path):
             os.close(probe)
     whole = sum(n for stack, n in spinning().items() if stack.incomplete is None and stack.names[:5] == MAIN)
     assert whole >= LEAST * sum(spinning().values()), spinning()
+
+
+def test_an_instruction_that_a_probe_stands_at_is_where_it_was(tmp_path):
+    """It is run as a copy elsewhere, most of the time of a function that does little."""
+    program = tmp_path / "pg-probed-begin"
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", f"-I{ROOT}", SOURCE / "library.c", "-o", program], check=True)
+    busy = Process([program])
+    with Receiver(first=FIRST) as receiver, running(busy):
+        begin = set_probe(busy.pid, program, "spin", at_end=False)  # test %rdi, %rdi: none of those that the kernel does itself
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                          "--interval", "1s", "--include", f"pid={busy.pid}"])
+
+        def sorting():
+            return {stack: n for stack, n in receiver.of(busy.pid).items() if not stack.first and any("uprobe" in name for name in stack.names)}
+
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(sorting().values()) >= 200, "samples in the probe")
+            assert sender.stop() == 0, sender.log()
+        os.close(begin)
+    whole = sum(n for stack, n in sorting().items() if stack.incomplete is None and stack.names[stack.kinds.index("native"):][:5] == CHAIN + ("compare",))
+    assert whole >= LEAST * sum(sorting().values()), sorting()
 
 
 def test_another_process_s_stack_without_bpf(tmp_path):
