@@ -127,9 +127,10 @@ static void on_ring(uv_poll_t *poll, int status, int events)
 
 static void on_window(uv_timer_t *timer);
 
+/* The first window is half as long: who has just started us looks for what comes. */
 static void arm_window(struct program *p)
 {
-    double share = 1 + JITTER * (2 * rng_unit(&p->rng) - 1);
+    double share = (1 + JITTER * (2 * rng_unit(&p->rng) - 1)) / (p->ticks == 0 ? 2 : 1);
     uv_timer_start(&p->window, on_window, (uint64_t)((double)p->options.interval_ns * share / NSEC_PER_MSEC),
                    0);
 }

@@ -132,7 +132,7 @@ int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(con
         .log_level = LOG_LEVEL_INFO,
         .frequency =
             19, /* no multiple of the timer's frequencies, so that it does not march in step with them */
-        .interval_ns = 5 * (uint64_t)NSEC_PER_SEC,
+        .interval_ns = 10 * (uint64_t)NSEC_PER_SEC,
         .timeout_ns = 10 * (uint64_t)NSEC_PER_SEC,
         .compression = CLIENT_COMPRESS_GZIP,
         .insecure = true,

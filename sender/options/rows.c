@@ -285,7 +285,7 @@ static const struct settings_row rows[] = {
      .doc = "send our own figures there as OTLP metrics"},
     {"frequency", SETTINGS_OWN, .set = set_frequency, .metavar = "HZ", .doc = "samples a second and CPU; default 19"},
     {"interval", SETTINGS_DURATION, AT(interval_ns), NULL, SECONDS(1), SECONDS(300), .want = TIME("1000 ms and 300 s"),
-     .metavar = "TIME", .doc = "between reports, give or take 20 %; default 5s"},
+     .metavar = "TIME", .doc = "between reports, give or take 20 %, the first after half of it; default 10s"},
     {"duration", SETTINGS_DURATION, AT(duration_ns), NULL, NSEC_PER_MSEC, SECONDS(365 * 86400),
      .want = TIME("1 ms and 31536000 s"), .metavar = "TIME",
      .doc = "stop after this long; default: when told to (SIGTERM, SIGINT)"},

@@ -8,7 +8,7 @@
 #include "sender/run/program.h"
 
 /* Our own figures go out with the first window and every so many. */
-#define METRICS_WINDOWS 6u
+#define METRICS_WINDOWS 3u
 /* At the end: how long names may take. They have an allowance of work of some seconds; more is a disk that is
  * away. What was named before is being sent meanwhile. */
 #define NAMING_FAREWELL_MS 10000u

@@ -3,7 +3,9 @@ import subprocess
 import sys
 
 import pytest
+from profiles import Receiver
 from programs import BUILD, PATIENCE, Gateway, Process, free_port, running, wait_for
+from sink import plain
 
 
 @pytest.fixture()
@@ -46,6 +48,31 @@ def test_a_gateway_that_is_away_costs_no_window(may_profile):
                 wait_for(lambda: second.total("profgate_requests_total", outcome="accepted") >= 2,
                          "the windows that waited")
             sender.stop()
+
+
+class Durations(Receiver):
+    """The profiles' durations, by when they begin."""
+
+    def __init__(self):
+        super().__init__()
+        self.of = {}
+
+    def take(self, path, headers, body):
+        from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
+        for resource in service.ExportProfilesServiceRequest.FromString(plain(headers, body)).resource_profiles:
+            for scope in resource.scope_profiles:
+                self.of |= {profile.time_unix_nano: profile.duration_nano for profile in scope.profiles}
+
+
+def test_the_first_window_is_half_as_long(may_profile):
+    """Who has just started it looks for what comes."""
+    with Durations() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "3s"])
+        with running(sender, Process([sys.executable, "-c", "while True: pass"])):
+            wait_for(lambda: len(receiver.of) >= 2, "two windows")
+            assert sender.stop() == 0
+    first, second = (receiver.of[begin] for begin in sorted(receiver.of)[:2])
+    assert first <= 1.9e9 and second >= 2.3e9, (first, second)
 
 
 def test_without_permission_it_says_which_and_exits_3():
