@@ -199,10 +199,10 @@ static void entry_read(struct binaries *b, struct entry *e)
     memset(&binary->elf, 0, sizeof binary->elf);
     binary->is_elf = elf_read(&binary->elf, &e->source) == 0;
     *binary->htlhash = 0;
-    if (binary->is_elf)
+    if (binary->is_elf) {
         pclntab_find(&binary->elf, &e->source);
-    if (binary->is_elf)
-        (void)elf_htlhash(&e->source, binary->htlhash); /* without it the other build ids have to do */
+        elf_htlhash(&e->source, binary->htlhash);
+    }
     const struct elf *elf = &binary->elf;
     bool has_native = elf->symbols.size || elf->dynamic.size || elf->mini_debug.size ||
                       elf->debug_link.size || elf->build_id_n || elf->debug[ELF_DEBUG_INFO].size;

@@ -43,6 +43,20 @@ def spooled(folder):
         return db.execute("SELECT count(*), ifnull(sum(items), 0) FROM record WHERE id > 0").fetchone()
 
 
+def test_what_few_need_is_not_loaded_for_all(truth):
+    """Names, requests in gzip and all: no TLS, no spool, no file of options."""
+    if "asan" in subprocess.run(["ldd", BUILD / "profsend"], capture_output=True, text=True).stdout:
+        pytest.skip("with sanitizers libraries are linked")
+    busy = Process([truth, "spin", "600"])
+    with Kinds() as receiver, running(busy):
+        sender = start("--endpoint", receiver.url)
+        with running(sender):
+            wait_for(lambda: receiver.total(busy.pid, "samples/count") > 0, "samples")
+            mapped = pathlib.Path(f"/proc/{sender.pid}/maps").read_text()
+            assert sender.stop() == 0, sender.log()
+    assert "/libbpf." in mapped and not re.search(r"/lib(ssl|crypto|sqlite3|snappy|stdc\+\+|yaml)\b", mapped), mapped
+
+
 def test_a_receiver_that_is_away_costs_nothing_with_a_spool(truth, tmp_path):
     """Away, and profsend killed meanwhile: what was in windows that had ended arrives, with the next start."""
     spool = tmp_path / "spool"

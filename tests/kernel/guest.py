@@ -16,6 +16,8 @@ import stat
 import subprocess
 import time
 
+from programs import ROOT
+
 HOST = "10.0.2.2"  # qemu's user network: 127.0.0.1 here
 # What virtio devices take, in the order of their dependencies.
 MODULES = ("virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "failover", "net_failover",
@@ -77,11 +79,15 @@ class Image:
         self.files[str(path).lstrip("/")] = (stat.S_IFLNK | 0o777, str(target).encode())
 
     def add(self, path, to=None):
-        """A program or library of this machine and all that it is linked with."""
+        """A program or library of this machine and all that it is linked with, or loads later by its name."""
         path = pathlib.Path(path)
         self.put(str(to or path), 0o755, path.read_bytes())
-        listed = subprocess.run(["ldd", path], capture_output=True, text=True)
-        for library in re.findall(r"(/\S+) \(0x", listed.stdout):
+        names = {name for stub in (ROOT / "proto/base/library").glob("*.S") for name in re.findall(r'SONAME "(.+)"', stub.read_text())}
+        found = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+        libraries = [library for name, library in re.findall(r"^\t(\S+) .*x86-64.* => (\S+)", found, re.M)
+                     if name in names and name.encode() in path.read_bytes()]
+        listed = subprocess.run(["ldd", path, *libraries], capture_output=True, text=True)
+        for library in {*libraries, *re.findall(r"(/\S+) \(0x", listed.stdout)}:
             self.put(library, 0o755, pathlib.Path(library).read_bytes())
 
     def write(self, to):

@@ -2,12 +2,13 @@
 #include "sender/symbolize/elf/elf.h"
 
 #include <elf.h>
+#include <endian.h>
 #include <errno.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "sender/symbolize/elf/sha256.h"
 
 #define HTL_PART 4096u
 
@@ -229,24 +230,14 @@ bool elf_file_offset(const struct source *s, uint64_t address, uint64_t *ret, ui
     return false;
 }
 
-int elf_htlhash(const struct source *s, char ret[33])
+void elf_htlhash(const struct source *s, char ret[33])
 {
-    uint8_t part[HTL_PART], digest[EVP_MAX_MD_SIZE], length[8];
-    EVP_MD_CTX *sha = EVP_MD_CTX_new();
-    if (!sha)
-        return -ENOMEM;
-    for (int i = 0; i < 8; i++)
-        length[i] = (uint8_t)(s->size >> (56 - 8 * i));
-    bool ok = EVP_DigestInit_ex(sha, EVP_sha256(), NULL);
-    size_t n = source_read_some(s, 0, part, sizeof part);
-    ok = ok && EVP_DigestUpdate(sha, part, n);
-    n = source_read_some(s, s->size > HTL_PART ? s->size - HTL_PART : 0, part, sizeof part);
-    ok = ok && EVP_DigestUpdate(sha, part, n) && EVP_DigestUpdate(sha, length, sizeof length);
-    ok = ok && EVP_DigestFinal_ex(sha, digest, NULL);
-    EVP_MD_CTX_free(sha);
-    if (!ok)
-        return -EIO;
+    uint8_t text[2 * HTL_PART + 8], digest[SHA256_BYTES];
+    uint64_t length = htobe64(s->size);
+    size_t n = source_read_some(s, 0, text, HTL_PART);
+    n += source_read_some(s, s->size > HTL_PART ? s->size - HTL_PART : 0, text + n, HTL_PART);
+    memcpy(text + n, &length, sizeof length);
+    sha256(bytes_of(text, n + sizeof length), digest);
     for (int i = 0; i < 16; i++)
         snprintf(ret + 2 * i, 3, "%02x", digest[i]);
-    return 0;
 }

@@ -85,7 +85,7 @@ bool elf_file_offset(const struct source *s, uint64_t address, uint64_t *ret, ui
 
 /* process.executable.build_id.htlhash, as hex (33 bytes with the NUL): the first 16 bytes of SHA-256 over the
  * first 4096 bytes, the last 4096 bytes and the big-endian length (OpenTelemetry specification,
- * profiles/mappings.md). 0 or -errno. */
-int elf_htlhash(const struct source *s, char ret[33]);
+ * profiles/mappings.md). */
+void elf_htlhash(const struct source *s, char ret[33]);
 
 #endif

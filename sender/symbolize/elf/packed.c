@@ -21,6 +21,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "proto/base/library/library.h"
 #include "proto/base/macros.h"
 
 /* How far back a block may refer. */
@@ -119,6 +120,13 @@ static void stop(struct machine *m)
     m->is_running = false;
 }
 
+static void drop_packer(struct machine *m)
+{
+    if (m->packer) /* else the library may not be there */
+        ZSTD_freeCCtx(m->packer);
+    m->packer = NULL;
+}
+
 void packed_rest(struct packed *p)
 {
     struct machine *m = p->machine;
@@ -128,8 +136,9 @@ void packed_rest(struct packed *p)
     stop(m);
     for (uint32_t i = 0; i < PACKED_CHUNKS; i++)
         free(m->chunk[i].bytes);
-    ZSTD_freeCCtx(m->packer);
-    ZSTD_freeDCtx(m->unpacker);
+    drop_packer(m);
+    if (m->unpacker)
+        ZSTD_freeDCtx(m->unpacker);
     free(m);
     p->machine = NULL;
 }
@@ -171,7 +180,9 @@ size_t packed_memory(const struct packed *p)
 static uint32_t pack(struct machine *m, const void *from, size_t n, size_t max, uint8_t **ret)
 {
     uint8_t to[ZSTD_COMPRESSBOUND(PACKED_CHUNK)];
-    if (!m->packer && !(m->packer = ZSTD_createCCtx()))
+    if (!m->packer && library_load(&library_zstd, NULL) == 0)
+        m->packer = ZSTD_createCCtx();
+    if (!m->packer)
         return 0;
     size_t packed_n = ZSTD_compressCCtx(m->packer, to, sizeof to, from, n, PACKED_LEVEL);
     if (ZSTD_isError(packed_n) || packed_n > max || !(*ret = malloc(packed_n)))
@@ -320,8 +331,7 @@ static void shelve(struct packed *p, const struct chunk *c)
     if (--p->n_missing > 0)
         return;
     drop_marks(p);
-    ZSTD_freeCCtx(p->machine->packer);
-    p->machine->packer = NULL;
+    drop_packer(p->machine);
 }
 
 static const struct chunk *from_shelf(struct packed *p, uint64_t number)

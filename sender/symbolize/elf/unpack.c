@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <zstd.h>
 
+#include "proto/base/library/library.h"
 #include "proto/base/macros.h"
 #include "sender/foreign/open.h"
 #include "sender/symbolize/elf/packed.h"
@@ -26,6 +27,9 @@ uint64_t unpack_allowed(const struct source *s, uint64_t max)
 
 static int unpack_zstd(const struct source *s, uint64_t at, uint64_t n, uint8_t *to, size_t size)
 {
+    int r = library_load(&library_zstd, NULL);
+    if (r < 0)
+        return r;
     if (n > ZSTD_compressBound(size)) /* more than what cannot be packed takes */
         return -EBADMSG;
     autofree uint8_t *packed = malloc((size_t)n + 1);

@@ -56,10 +56,10 @@ UNIT(htlhash_of_known_bytes)
     uint8_t x[5000];
     memset(x, 'x', sizeof x);
     struct source s = source_memory(bytes_of(x, sizeof x));
-    ck_assert_int_eq(elf_htlhash(&s, hex), 0);
+    elf_htlhash(&s, hex);
     ck_assert_str_eq(hex, "729a268784e72e6af89bb1a1d0e15eea");
     s = source_memory(BYTES_LIT("abc"));
-    ck_assert_int_eq(elf_htlhash(&s, hex), 0);
+    elf_htlhash(&s, hex);
     ck_assert_str_eq(hex, "a7e79e8a85da69bad5c3fea209342ac9");
 }
 
