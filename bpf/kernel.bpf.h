@@ -247,12 +247,18 @@ struct linux_binprm {
 
 struct bpf_iter_meta {
     void *seq;
+    __u64 seq_num; /* how many were before */
 } BY_NAME;
 
 struct bpf_iter__task_vma {
     struct bpf_iter_meta *meta;
     struct task_struct *task;
     struct vm_area_struct *vma;
+} BY_NAME;
+
+struct bpf_iter__bpf_map {
+    struct bpf_iter_meta *meta;
+    struct bpf_map *map; /* NULL: that was all */
 } BY_NAME;
 
 /* include/linux/sched.h: the same since 2.6.30. */

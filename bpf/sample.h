@@ -173,4 +173,7 @@ struct sample_file {
     bpf_u64 start, end, offset;
 };
 
+/* Addresses whose names are asked for at a time (dump_names). */
+#define SAMPLE_ASKED 256u
+
 #endif

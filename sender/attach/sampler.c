@@ -18,6 +18,8 @@
 /* Stacks that came back and wait for the next visit, four a second: some thousands. More are lost, and
  * counted. */
 #define RETURNED_MAX (8u << 20)
+/* Of what the kernel says of its functions, at a time. */
+#define NAMES_PART 4096u
 
 /* libbpf's last words: the only place where it says what it did not like. One sampler is opened at a time. */
 static char last_words[256];
@@ -253,6 +255,23 @@ void sampler_tables(struct sampler *s, struct tables_backend *ret)
     shards_backend(&s->shards, ret);
 }
 
+/* What an iterator over all, or what `over` says, writes can be read from; -errno. */
+static int open_iterator(const struct bpf_program *program, union bpf_iter_link_info *over)
+{
+    struct bpf_iter_attach_opts
+        options; /* libbpf wants its padding to be zero, which LIBBPF_OPTS leaves open */
+    memset(&options, 0, sizeof options);
+    options.sz = sizeof options;
+    options.link_info = over;
+    options.link_info_len = over ? sizeof *over : 0;
+    struct bpf_link *link = bpf_program__attach_iter(program, &options);
+    if (!link)
+        return -errno;
+    int fd = bpf_iter_create(bpf_link__fd(link));
+    bpf_link__destroy(link); /* the iterator holds the program */
+    return fd;
+}
+
 int sampler_files_of(struct sampler *s, uint32_t pid, uint32_t owner,
                      bool (*file)(void *user, const struct sample_file *file), void *user)
 {
@@ -260,17 +279,7 @@ int sampler_files_of(struct sampler *s, uint32_t pid, uint32_t owner,
         return -EOPNOTSUPP;
     struct sample_file part[64];                             /* the kernel writes whole records */
     union bpf_iter_link_info whose = {.task = {.tid = pid}}; /* its first thread: all share one memory */
-    struct bpf_iter_attach_opts
-        options; /* libbpf wants its padding to be zero, which LIBBPF_OPTS leaves open */
-    memset(&options, 0, sizeof options);
-    options.sz = sizeof options;
-    options.link_info = &whose;
-    options.link_info_len = sizeof whose;
-    struct bpf_link *link = bpf_program__attach_iter(s->skel->progs.dump_files, pid ? &options : NULL);
-    if (!link)
-        return -errno;
-    autoclose int fd = bpf_iter_create(bpf_link__fd(link));
-    bpf_link__destroy(link); /* the iterator holds the program */
+    autoclose int fd = open_iterator(s->skel->progs.dump_files, pid ? &whose : NULL);
     if (fd < 0)
         return fd;
     for (;;) {
@@ -288,6 +297,37 @@ int sampler_files_of(struct sampler *s, uint32_t pid, uint32_t owner,
 int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sample_file *file), void *user)
 {
     return sampler_files_of(s, 0, UINT32_MAX, file, user);
+}
+
+/* Of some of SAMPLE_ASKED addresses at most; how many, or -errno. */
+static int ask_names(struct sampler *s, const uint64_t *address, uint32_t n, struct buffer *ret)
+{
+    int n_lines = 0;
+    memset(s->skel->bss->asked_names, 0, sizeof s->skel->bss->asked_names);
+    memcpy(s->skel->bss->asked_names, address, n * sizeof *address);
+    autoclose int fd = open_iterator(s->skel->progs.dump_names, NULL);
+    if (fd < 0)
+        return fd;
+    for (;;) {
+        uint8_t *to = buffer_cursor(ret, NAMES_PART);
+        ssize_t got = to ? read(fd, to, NAMES_PART) : -1;
+        if (got <= 0)
+            return !to ? -ENOMEM : got < 0 ? -errno : n_lines;
+        for (ssize_t i = 0; i < got; i++)
+            n_lines += to[i] == '\n';
+        ret->n += (size_t)got;
+    }
+}
+
+int sampler_symbols(struct sampler *s, const uint64_t *address, uint32_t n, struct buffer *ret)
+{
+    for (uint32_t i = 0; i < n;) {
+        int r = ask_names(s, address + i, min_of(n - i, SAMPLE_ASKED), ret);
+        if (r <= 0)
+            return r < 0 ? r : -EIO;
+        i += (uint32_t)r;
+    }
+    return 0;
 }
 
 void sampler_stop(struct sampler *s)

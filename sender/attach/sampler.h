@@ -16,6 +16,7 @@
 #include "sender/attach/record.h"
 #include "sender/unwind/tables.h"
 
+struct buffer;
 struct sampler;
 
 /* Condition: this machine or our rights do not allow it; *e says what is missing. */
@@ -53,6 +54,11 @@ int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sampl
 /* The same of one process, which is `owner`'s. From the thread of sampler_wants. */
 int sampler_files_of(struct sampler *s, uint32_t pid, uint32_t owner,
                      bool (*file)(void *user, const struct sample_file *file), void *user);
+
+/* What the kernel calls addresses of its own: adds to *ret for each, in any order, a line with the address in
+ * hexadecimal, a blank, and NAME+0xOFFSET/0xSIZE of the byte behind it in its function, with a blank and
+ * [MODULE] behind that of a module's; or a number. 0 or -errno. From one thread. */
+int sampler_symbols(struct sampler *s, const uint64_t *address, uint32_t n, struct buffer *ret);
 
 /* The files and rows the kernel side asks for. Unlike the rest, these four are for another thread, which may
  * use them until sampler_close. sampler_wants hands on what waits and returns how much, or -errno; the

@@ -11,46 +11,20 @@
 #include "sender/collect/collector.h"
 #include "sender/symbolize/jit/perfmap.h"
 
-/* The kernel's symbols are read again for an address that is in none of them (a module loaded since), but
- * printing them costs the kernel tens of milliseconds: at most this often. */
-#define KERNEL_AGAIN_NS (60 * (uint64_t)NSEC_PER_SEC)
-
-int naming_init(struct naming *n, const char *kallsyms_path, struct bytes vdso)
+int naming_init(struct naming *n, const struct kernel_options *kernel, struct bytes vdso)
 {
-    *n = (struct naming){.kallsyms_path = kallsyms_path, .vdso = vdso, .binaries = binaries_new()};
+    *n = (struct naming){.vdso = vdso, .binaries = binaries_new(), .kernel = kernel_new(kernel)};
     ledger_init(&n->ledger, LEDGER_SAVED);
-    return n->binaries ? 0 : -ENOMEM;
+    return n->binaries && n->kernel ? 0 : -ENOMEM;
 }
 
 void naming_release(struct naming *n)
 {
     binaries_free(n->binaries);
-    kallsyms_free(n->kernel);
+    kernel_free(n->kernel);
     generated_release(&n->generated);
     vec_release(&n->number);
     *n = (struct naming){0};
-}
-
-static void read_kernel(struct naming *n, uint64_t now)
-{
-    struct kallsyms *fresh = NULL;
-    n->kernel_tried = now;
-    autoclose int fd = open(n->kallsyms_path, O_RDONLY | O_CLOEXEC);
-    n->kernel_state = fd < 0 ? -errno : kallsyms_read(&fresh, fd);
-    if (fresh) {
-        kallsyms_free(n->kernel);
-        n->kernel = fresh;
-    }
-}
-
-/* Reads the kernel's symbols when a kernel address is not in them. */
-static void settle_kernel(struct naming *n, const struct frame *frame, uint64_t now)
-{
-    struct kallsyms_name name;
-    if (n->kernel && kallsyms_find(n->kernel, frame->address, &name))
-        return;
-    if (n->kernel_tried == 0 || now - n->kernel_tried >= KERNEL_AGAIN_NS)
-        read_kernel(n, now);
 }
 
 /* Hands the file's descriptor out. */
@@ -113,14 +87,14 @@ static void want(struct naming *n, struct window *w, const struct frame *frame, 
 }
 
 /* The frames of one stack that are the same in every process. Whether there are others. */
-static bool settle_stack(struct naming *n, struct window *w, uint32_t stack, uint64_t hits, uint64_t now)
+static bool settle_stack(struct naming *n, struct window *w, uint32_t stack, uint64_t hits)
 {
     uint32_t n_frames;
     bool has_others = false;
     const struct frame *frame = window_frames(w, stack, &n_frames);
     for (uint32_t i = 0; i < n_frames; i++) {
         if (frame[i].kind == FRAME_KERNEL)
-            settle_kernel(n, &frame[i], now);
+            kernel_want(n->kernel, frame[i].address);
         else if (frame[i].kind == FRAME_FILE)
             want(n, w, &frame[i], hits);
         else
@@ -146,12 +120,13 @@ void naming_settle(struct naming *n, struct window *w, const struct procs *procs
         hits[w->sample.p[i].stack] += w->sample.p[i].n_times;
     if (hits && number_files(n, w, now)) {
         for (uint32_t i = 0; i < w->stacks.n; i++)
-            has_others |= settle_stack(n, w, i, hits[i], now);
+            has_others |= settle_stack(n, w, i, hits[i]);
     } else {
         vec_release(&n->number);
     }
     for (uint32_t i = 0; has_others && i < window_samples(w); i++)
         note_others(n, w, &w->sample.p[i]);
+    n->kernel_state = kernel_resolve(n->kernel);
     generated_settle(&n->generated, procs, &n->ledger, now);
     if (n->words)
         words_settle(n->words);
@@ -162,15 +137,15 @@ void naming_settle(struct naming *n, struct window *w, const struct procs *procs
 static void describe_kernel(const struct naming *n, const struct window *w, uint32_t process,
                             const struct frame *frame, struct description *d)
 {
-    struct kallsyms_name name;
+    struct kernel_name name;
     d->type = "kernel";
     d->module = BYTES_LIT("vmlinux");
     d->address = 0; /* where the kernel lies is its secret: what is not named relative to it is not told */
-    if (!n->kernel || !kallsyms_find(n->kernel, frame->address, &name))
+    if (!kernel_find(n->kernel, frame->address, &name))
         return;
     d->name = name.name;
     d->module = name.module;
-    d->address = frame->address - name.base;
+    d->address = name.address;
 }
 
 static void describe_file(const struct naming *n, const struct window *w, uint32_t process,
@@ -246,12 +221,13 @@ void naming_describe(const struct naming *n, const struct window *w, uint32_t pr
 void naming_next(struct naming *n)
 {
     generated_next(&n->generated);
+    kernel_next(n->kernel);
     binaries_sweep(n->binaries);
 }
 
 struct naming_counts naming_counts(const struct naming *n)
 {
     return (struct naming_counts){.binaries = binaries_counts(n->binaries),
-                                  .kernel_memory = n->kernel ? kallsyms_memory(n->kernel) : 0,
+                                  .kernel_memory = kernel_memory(n->kernel),
                                   .kernel_state = n->kernel_state};
 }

@@ -19,14 +19,12 @@
 #include "sender/collect/window.h"
 #include "sender/foreign/allowance.h"
 #include "sender/symbolize/binaries.h"
-#include "sender/symbolize/kernel/kallsyms.h"
+#include "sender/symbolize/kernel/kernel.h"
 
 struct naming {
     struct binaries *binaries;
-    struct kallsyms *kernel; /* NULL until the first kernel frame, or when it cannot be had */
-    const char *kallsyms_path;
-    uint64_t kernel_tried; /* when it was read last */
-    int kernel_state;      /* what kallsyms_read last said */
+    struct kernel *kernel;
+    int kernel_state; /* what kernel_resolve last said */
     struct generated generated;
     struct ledger ledger; /* what looking for names in others' files may cost whom */
     VEC(uint32_t) number; /* of binaries, by file of the window; 0: it could not be had */
@@ -49,8 +47,8 @@ struct description {
                             second time; .p NULL: none of these */
 };
 
-/* 0 or -ENOMEM. `vdso` and the path must stay. */
-int naming_init(struct naming *n, const char *kallsyms_path, struct bytes vdso);
+/* 0 or -ENOMEM. `vdso` must stay. */
+int naming_init(struct naming *n, const struct kernel_options *kernel, struct bytes vdso);
 void naming_release(struct naming *n);
 
 /* Finds the names of everything in the window. */
@@ -66,7 +64,7 @@ void naming_next(struct naming *n);
 struct naming_counts {
     struct binaries_counts binaries;
     size_t kernel_memory;
-    int kernel_state; /* as kallsyms_read says */
+    int kernel_state; /* as kernel_resolve says */
 };
 struct naming_counts naming_counts(const struct naming *n);
 

@@ -344,7 +344,7 @@ const struct settings_command options_command = {
     .text =
         "Samples what runs on this machine, kernel to user stacks, and sends it as OTLP profiles. Needs CAP_BPF\n"
         "and CAP_PERFMON to sample; CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH to see other users' processes;\n"
-        "CAP_CHECKPOINT_RESTORE for files that were replaced; CAP_SYSLOG for kernel names. Linux 5.10 or later.\n",
+        "CAP_CHECKPOINT_RESTORE for files that were replaced; CAP_SYSLOG for kernel addresses. Linux 5.10 or later.\n",
     .flags = &options_section,
     .exits = "  0  done\n"
              "  1  failed\n"

@@ -164,7 +164,7 @@ int namer_new(struct namer **ret, const struct namer_options *options)
     pthread_mutex_init(&n->lock, NULL);
     pthread_cond_init(&n->wake, NULL);
     n->build = build_new(NULL);
-    int r = n->build ? naming_init(&n->naming, options->kallsyms, options->vdso) : -ENOMEM;
+    int r = n->build ? naming_init(&n->naming, &options->kernel, options->vdso) : -ENOMEM;
     if (r == 0) {
         n->naming.words = options->words;
         binaries_configure(n->naming.binaries, &options->binaries);

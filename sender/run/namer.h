@@ -33,7 +33,7 @@ struct namer_result {
 struct namer_options {
     struct io_loop *loop;
     const struct procs *procs; /* the collector's; must outlive it */
-    const char *kallsyms;
+    struct kernel_options kernel;
     struct bytes vdso;
     struct words *words; /* the collector's */
     struct binaries_options binaries;

@@ -69,6 +69,12 @@ static bool on_runtime(void *user, uint32_t pid, uint32_t runtime, struct runtim
     return sampler_runtime_of(p->sampler, pid, runtime, ret);
 }
 
+static int on_symbols(void *user, const uint64_t *address, uint32_t n, struct buffer *ret)
+{
+    struct program *p = user;
+    return sampler_symbols(p->sampler, address, n, ret);
+}
+
 static int open_pods(struct program *p, struct error *e)
 {
     return p->options.kubernetes ? pods_new(&p->pods, p->options.kubernetes, keep_needed, e) : 0;
@@ -105,7 +111,7 @@ static int open_names(struct program *p)
     return namer_new(&p->namer,
                      &(struct namer_options){.loop = p->loop,
                                              .procs = p->collector.procs,
-                                             .kallsyms = "/proc/kallsyms",
+                                             .kernel = {on_symbols, p, "/proc"},
                                              .vdso = p->collector.vdso,
                                              .words = p->words,
                                              .binaries = {p->options.addresses_only, p->fetch, p->stored},

@@ -28,7 +28,7 @@ uint64_t privilege_needed(void)
         CAP_SYS_PTRACE,         /* /proc/PID/{exe,environ,mem,map_files} of others */
         CAP_DAC_READ_SEARCH,    /* binaries and debug files that are not readable to all */
         CAP_CHECKPOINT_RESTORE, /* map_files: binaries deleted and replaced */
-        CAP_SYSLOG,             /* addresses in /proc/kallsyms */
+        CAP_SYSLOG,             /* where the kernel and its modules begin */
     };
     uint64_t bits = 0;
     for (size_t i = 0; i < ARRAY_LEN(needed); i++)
@@ -46,7 +46,7 @@ static const struct {
      "programs that only their owner may read are unwound by frame pointer and have no names"},
     {CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
      "native frames of programs deleted or replaced while they run have no names"},
-    /* CAP_SYSLOG: the collector says so when a kernel frame has no name for it. */
+    /* CAP_SYSLOG: kernel frames have names, but no addresses. */
 };
 
 /* The number in a file of /proc/sys, or -1. */

@@ -80,12 +80,7 @@ static void check_kernel_names(struct program *p)
     if (state == 0 || p->said_hidden)
         return;
     p->said_hidden = true;
-    if (state == KALLSYMS_HIDDEN)
-        log_warn(
-            "kernel frames have addresses but no names: CAP_SYSLOG is missing, or kernel.kptr_restrict is 2");
-    else
-        log_warn("kernel frames have addresses but no names: reading /proc/kallsyms failed: %s",
-                 strerror(-state));
+    log_warn("kernel frames have no names: %s", strerror(-state));
 }
 
 void windows_named(void *user, const struct namer_result *result)

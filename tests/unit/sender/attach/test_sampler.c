@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/buffer.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "sender/attach/sampler.h"
@@ -180,6 +181,42 @@ UNIT(the_files_of_one_process)
     ck_assert_uint_ge(seen.mapped, 1);
     (void)sampler_files_of(s, INT_MAX, getuid(), on_file_of_one, &nobody); /* pids end at 4194304 */
     ck_assert_uint_eq(nobody.mapped, 0);
+    sampler_close(s);
+}
+
+/* Where a function of the kernel begins; 0: that is hidden. */
+static uint64_t kernel_function(const char *name)
+{
+    char line[512], is[256];
+    unsigned long long address = 0;
+    FILE *f = fopen("/proc/kallsyms", "re");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "%llx %*c %255s", &address, is) == 2 && strcmp(is, name) == 0)
+            break;
+    fclose(f);
+    return address;
+}
+
+UNIT(the_kernel_says_what_its_addresses_are_called)
+{
+    char line[64];
+    struct seen seen = {.pid = (uint32_t)getpid()};
+    cleanup(buffer_release) struct buffer text = {0};
+    struct sampler *s =
+        open_or_skip(&(struct sampler_options){.frequency = 97, .only_pid = (uint32_t)getpid()}, &seen);
+    uint64_t address[2 * SAMPLE_ASKED + 1], begin = kernel_function("schedule_timeout");
+    for (uint32_t i = 0; i < ARRAY_LEN(address); i++)
+        address[i] = begin ? begin + i % 16 : 16 + i;
+    ck_assert_int_eq(sampler_symbols(s, address, ARRAY_LEN(address), &text), 0);
+    ck_assert_int_eq(buffer_add(&text, "", 1), 0);
+    uint32_t n = 0;
+    for (const char *at = (const char *)text.p; (at = strchr(at, '\n')); at++)
+        n++;
+    ck_assert_uint_eq(n, ARRAY_LEN(address));
+    snprintf(line, sizeof line, begin ? "%llx schedule_timeout+0x1/0x" : "%llx 0x11\n",
+             (unsigned long long)address[0]);
+    ck_assert_ptr_nonnull(strstr((const char *)text.p, line));
     sampler_close(s);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows that are named on a thread of their own while samples, notices and sweeps go on. The kernel's
- * symbols come from a pipe: naming takes as long as a case wants. */
+/* Windows that are named on a thread of their own while samples, notices and sweeps go on. Where the kernel
+ * begins comes from a pipe: naming takes as long as a case wants. */
 #include "tests/lib/unit.h"
 
 #include <errno.h>
@@ -86,7 +86,12 @@ static void on_done(void *user, const struct namer_result *result)
     collector_sweep(&collector, clock_monotonic());
 }
 
-static const char symbols[] = "ffffffff81000000 T _text\nffffffff81001000 T do_syscall\n";
+static const char symbols[] = "ffffffff81000000 T _text\n";
+
+static int on_symbols(void *user, const uint64_t *address, uint32_t n, struct buffer *ret)
+{
+    return buffer_add_str(ret, "ffffffff81001000 do_syscall+0x1/0x100\n");
+}
 
 /* `is_gated`: naming waits for open_the_gate. */
 static void begin(bool is_gated)
@@ -102,7 +107,7 @@ static void begin(bool is_gated)
     ck_assert_int_eq(collector_init(&collector, root), 0);
     ck_assert_int_eq(namer_new(&namer, &(struct namer_options){.loop = loop,
                                                                .procs = collector.procs,
-                                                               .kallsyms = kallsyms,
+                                                               .kernel = {on_symbols, NULL, root},
                                                                .vdso = collector.vdso,
                                                                .request = on_request,
                                                                .done = on_done}),
@@ -150,7 +155,7 @@ static void wait_until_idle(void)
     ck_assert(!namer_is_busy(namer));
 }
 
-/* Waits until the kernel's symbols are asked for, and gives them. */
+/* Waits until where the kernel begins is asked for, and says it. */
 static void open_the_gate(void)
 {
     uint64_t patience = clock_monotonic() + unit_patience(PATIENCE);
