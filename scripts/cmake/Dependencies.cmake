@@ -24,7 +24,7 @@ foreach(pair
         $<IF:$<BOOL:$<TARGET_PROPERTY:PG_ON_DEMAND>>,on_demand_${short},PkgConfig::${short}>)
 endforeach()
 if(PG_BUILD_SENDER)
-    foreach(pair "bpf;libbpf" "elf;libelf" "lzma;liblzma" "seccomp;libseccomp")
+    foreach(pair "bpf;libbpf" "elf;libelf" "lzma;liblzma" "md;libmd" "seccomp;libseccomp")
         list(GET pair 0 short)
         list(GET pair 1 package)
         pkg_check_modules(${short} REQUIRED IMPORTED_TARGET ${package})

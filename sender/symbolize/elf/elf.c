@@ -4,11 +4,11 @@
 #include <elf.h>
 #include <endian.h>
 #include <errno.h>
+#include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/elf/sha256.h"
 
 #define HTL_PART 4096u
 
@@ -232,12 +232,15 @@ bool elf_file_offset(const struct source *s, uint64_t address, uint64_t *ret, ui
 
 void elf_htlhash(const struct source *s, char ret[33])
 {
-    uint8_t text[2 * HTL_PART + 8], digest[SHA256_BYTES];
+    uint8_t text[2 * HTL_PART + 8], digest[SHA256_DIGEST_LENGTH];
+    SHA2_CTX sha;
     uint64_t length = htobe64(s->size);
     size_t n = source_read_some(s, 0, text, HTL_PART);
     n += source_read_some(s, s->size > HTL_PART ? s->size - HTL_PART : 0, text + n, HTL_PART);
     memcpy(text + n, &length, sizeof length);
-    sha256(bytes_of(text, n + sizeof length), digest);
+    SHA256Init(&sha);
+    SHA256Update(&sha, text, n + sizeof length);
+    SHA256Final(digest, &sha);
     for (int i = 0; i < 16; i++)
         snprintf(ret + 2 * i, 3, "%02x", digest[i]);
 }
