@@ -410,7 +410,7 @@ def test_another_process_s_stack_without_bpf(tmp_path):
     libraries = [BUILD / f"{folder}/libpg_{folder.replace('/', '_')}.a"
                  for folder in ("sender/unwind", "sender/procs", "sender/symbolize/go", "sender/symbolize/elf", "sender/foreign", "proto/wire", "proto/base")]
     subprocess.run(["gcc", "-std=gnu17", "-D_GNU_SOURCE", f"-I{ROOT}", SOURCE / "record.c", *libraries, "-o", recorder,
-                    "-lcrypto", "-lz", "-lzstd", "-llzma"], check=True)
+                    "-lmd", "-lz", "-lzstd", "-llzma"], check=True)
     subprocess.run(["gcc", "-O2", f"-I{ROOT}", SOURCE / "realign.c", "-o", program], check=True)
     busy = Process([program])
     with running(busy):
