@@ -204,7 +204,7 @@ UNWIND_INLINE int hotspot_in_prologue(const struct hotspot_walk *c)
 UNWIND_INLINE int hotspot_in_epilogue(const struct hotspot_walk *c)
 {
     bpf_u32 b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1), b2 = HOTSPOT_BYTE(c, 2),
-            b3 = HOTSPOT_BYTE(c, 3), b6 = HOTSPOT_BYTE(c, 6), b7 = HOTSPOT_BYTE(c, 7);
+            b3 = HOTSPOT_BYTE(c, 3), b6 = HOTSPOT_BYTE(c, 6), b10 = HOTSPOT_BYTE(c, 10);
     if (b0 == 0xc3)
         return HOTSPOT_RETURN;
     if (b0 == 0x5d)
@@ -215,7 +215,7 @@ UNWIND_INLINE int hotspot_in_epilogue(const struct hotspot_walk *c)
         (b0 == 0x49 && b1 == 0x81 && b2 == 0x7f && b3 == 0x08) || /* cmp n, 8(%r15) */
         (b0 == 0x85 && b1 == 0x05 && b6 == 0xc3) ||               /* test %eax, n(%rip) */
         (b0 == 0x41 && b1 == 0x85 && b3 == 0xc3) ||               /* test %eax, (%r10) */
-        (b0 == 0x4d && b1 == 0x8b && b2 == 0x97 && b7 == 0x41))   /* mov n(%r15), %r10 */
+        (b0 == 0x4d && b1 == 0x8b && b2 == 0x97 && b10 == 0xc3))  /* mov n(%r15), %r10; test; not a loop's */
         return HOTSPOT_RETURN;
     return HOTSPOT_WHOLE;
 }

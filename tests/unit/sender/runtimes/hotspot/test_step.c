@@ -180,18 +180,20 @@ UNIT(a_frame_that_is_not_made_or_torn_down_is_left_by_what_there_is)
 {
     static const struct {
         uint32_t at;
-        uint8_t code[10];             /* the byte before, and what follows */
+        uint8_t code[13];             /* the byte before, and what follows */
         uint32_t return_at, saved_at; /* words; 9: it is where it was */
     } edges[] = {
-        {4, {0x90, 0x55}, 0, 9},                             /* push %rbp */
-        {4, {0x55, 0x48, 0x83, 0xec, 0x20}, 1, 0},           /* sub behind it */
-        {4, {0xff, 0x48, 0x81, 0xec, 0x20}, 0, 9},           /* without a push */
-        {4, {0x20, 0x48, 0x89, 0x6c, 0x24, 0x10}, 5, 9},     /* mov %rbp, n(%rsp) */
-        {80, {0x20, 0x5d, 0xc3}, 1, 0},                      /* pop %rbp */
-        {80, {0x5d, 0xc3}, 0, 9},                            /* ret */
-        {80, {0x5d, 0x49, 0x3b, 0xa7, 0x40, 3, 0, 0}, 0, 9}, /* the safepoint's look */
-        {80, {0x00, 0x0f, 0x87, 1, 0, 0, 0, 0xc3}, 0, 9},    /* and jump */
-        {80, {0x20, 0x8b, 0x07}, 5, 4},                      /* nothing of this */
+        {4, {0x90, 0x55}, 0, 9},                                                /* push %rbp */
+        {4, {0x55, 0x48, 0x83, 0xec, 0x20}, 1, 0},                              /* sub behind it */
+        {4, {0xff, 0x48, 0x81, 0xec, 0x20}, 0, 9},                              /* without a push */
+        {4, {0x20, 0x48, 0x89, 0x6c, 0x24, 0x10}, 5, 9},                        /* mov %rbp, n(%rsp) */
+        {80, {0x20, 0x5d, 0xc3}, 1, 0},                                         /* pop %rbp */
+        {80, {0x5d, 0xc3}, 0, 9},                                               /* ret */
+        {80, {0x5d, 0x49, 0x3b, 0xa7, 0x40, 3, 0, 0}, 0, 9},                    /* the safepoint's look */
+        {80, {0x00, 0x0f, 0x87, 1, 0, 0, 0, 0xc3}, 0, 9},                       /* and jump */
+        {80, {0x5d, 0x4d, 0x8b, 0x97, 8, 1, 0, 0, 0x41, 0x85, 2, 0xc3}, 0, 9},  /* that of JDK 11 */
+        {80, {0x20, 0x4d, 0x8b, 0x97, 64, 3, 0, 0, 0x41, 0x85, 2, 0x3b}, 5, 4}, /* a loop's */
+        {80, {0x20, 0x8b, 0x07}, 5, 4},                                         /* nothing of this */
     };
     for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
         struct sample_frame word;
@@ -199,6 +201,7 @@ UNIT(a_frame_that_is_not_made_or_torn_down_is_left_by_what_there_is)
             .ip = CODE(METHOD) + edges[i].at, .sp = STACK, .bp = 0xe000, .has_all = 1};
         begin();
         memcpy(memory + at.ip - 1, edges[i].code, sizeof edges[i].code);
+        put_n(STACK, CODE(METHOD) + 8, 8); /* what was there before, in a frame that is whole */
         put_n(STACK + edges[i].return_at * 8, CODE(STUB) + 4, 8);
         if (edges[i].saved_at < 9)
             put_n(STACK + edges[i].saved_at * 8, 0xd000, 8);
