@@ -3,8 +3,9 @@
  * What the step of CPython (cpython_step.h) has to know of a process, and the words it sends; both sides.
  *
  * A thread's frames are a list of its own, which hangs on its thread state; that is found as
- * PyGILState_GetThisThreadState finds it, by a key of pthread_getspecific(3). The list comes in segments:
- * those that one call of _PyEval_EvalFrameDefault runs.
+ * PyGILState_GetThisThreadState finds it, by a key of pthread_getspecific(3). Up to 3.11 that is the thread's
+ * first one, also while it is in another interpreter: then it is found by who has the lock. The list comes in
+ * segments: those that one call of _PyEval_EvalFrameDefault runs.
  */
 #ifndef BPF_CPYTHON_H
 #define BPF_CPYTHON_H
@@ -22,10 +23,12 @@ enum cpython_segment {
 /* Over runtime_place.word. Offsets are in bytes. */
 struct cpython_place {
     bpf_u64 start[2],
-        size[2];          /* where _PyEval_EvalFrameDefault is, and what of it is kept apart, being cold */
-    bpf_u64 key;          /* address of the key: a word that is 1 once it is made, then its number */
-    bpf_u32 segment;      /* enum cpython_segment */
-    bpf_u16 thread_frame; /* in a thread state: its frame … */
+        size[2];     /* where _PyEval_EvalFrameDefault is, and what of it is kept apart, being cold */
+    bpf_u64 key;     /* address of the key: a word that is 1 once it is made, then its number */
+    bpf_u64 current; /* that of the pointer to the state of who has the lock; 0: the key always leads to it */
+    bpf_u32 segment; /* enum cpython_segment */
+    bpf_u16 thread_id;    /* in a thread state: its thread's pointer, … */
+    bpf_u16 thread_frame; /* … and its frame … */
     bpf_u16 cframe;       /* … or if `has_cframe`, a pointer to what has the frame at this */
     bpf_u16 has_cframe;
     bpf_u16 from;                      /* what is read of a frame begins here */

@@ -26,18 +26,30 @@ struct cpython_walk {
     bpf_u32 told_as; /* … and with what cookie: as long as the thread stands here it cannot be freed */
 };
 
-/* Finds the thread's topmost frame; 0: it has none. */
-static inline __attribute__((always_inline)) bpf_u64 cpython_first(const struct cpython_place *p)
+/* Finds the thread's state; 0: it has none. */
+static inline __attribute__((always_inline)) bpf_u64 cpython_state(const struct cpython_place *p)
 {
     bpf_u32 made[2] = {0};
-    bpf_u64 thread = RUNTIME_THREAD(), block = thread + CPYTHON_TSD_FIRST, state = 0, frame = 0;
+    bpf_u64 thread = RUNTIME_THREAD(), at = 0, state = 0;
+    if (p->current && !RUNTIME_READ(&state, 8, p->current) && state &&
+        !RUNTIME_READ(&at, 8, state + p->thread_id) && at == thread)
+        return state;
     if (RUNTIME_READ(made, 8, p->key) || made[0] != 1)
         return 0;
     bpf_u32 key = made[1];
+    at = thread + CPYTHON_TSD_FIRST;
     if (key >= CPYTHON_TSD_KEYS ||
-        (key >= 32 && RUNTIME_READ(&block, 8, thread + CPYTHON_TSD_BLOCKS + 8 * (bpf_u64)(key / 32))) ||
-        RUNTIME_READ(&state, 8, block + 16 * (bpf_u64)(key % 32) + 8) || !state ||
-        RUNTIME_READ(&frame, 8, state + p->thread_frame))
+        (key >= 32 && RUNTIME_READ(&at, 8, thread + CPYTHON_TSD_BLOCKS + 8 * (bpf_u64)(key / 32))) ||
+        RUNTIME_READ(&state, 8, at + 16 * (bpf_u64)(key % 32) + 8))
+        return 0;
+    return state;
+}
+
+/* Finds the thread's topmost frame; 0: it has none. */
+static inline __attribute__((always_inline)) bpf_u64 cpython_first(const struct cpython_place *p)
+{
+    bpf_u64 state = cpython_state(p), frame = 0;
+    if (!state || RUNTIME_READ(&frame, 8, state + p->thread_frame))
         return 0;
     if (p->has_cframe && (!frame || RUNTIME_READ(&frame, 8, frame + p->cframe)))
         return 0;

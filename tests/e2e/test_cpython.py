@@ -153,6 +153,34 @@ def test_lines_are_those_that_python_says(version, tmp_path):
         assert want.split() == got.split(), line
 
 
+SECOND = """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+def first():
+    interpreters.run_string(interpreters.create(), '''
+def spin():
+    return sum(i * i for i in range(3000))
+def inner():
+    return spin()
+while True:
+    inner()
+''')
+first()
+"""
+
+
+@pytest.mark.parametrize("version", versions())
+def test_a_second_interpreter_is_told_by_what_runs_there(version):
+    program = Process([interpreter(version), "-c", SECOND])
+    stacks = seen(program, 800, first=FIRST).of(program.pid)
+    names = {stack: names_of(stack, "cpython") for stack in stacks if not stack.first}
+    hits = sum(stacks[stack] for stack in names)
+    right = sum(stacks[stack] for stack, of in names.items() if of[:1] == ("<module>",) and of[1:2] in ((), ("inner",)))
+    assert right >= nearly_all(LATE, hits), (right, hits, set(names.values()))
+
+
 UNTOLD = """
 import ctypes, mmap
 # push %rbp; mov $1, %ebp; mov $100000000, %ecx; dec %ecx; jnz -4; pop %rbp; ret

@@ -35,6 +35,8 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
     cpython_binary_find_cold(&binary, process->file);
     place.micro = (uint16_t)binary.micro;
     place.key += bias + binary.runtime;
+    if (place.current)
+        place.current += bias + binary.runtime;
     place.start[0] = bias + binary.eval;
     place.size[0] = binary.eval_size;
     place.start[1] = bias + binary.cold;

@@ -260,6 +260,31 @@ UNIT(a_thread_s_key_may_be_any)
     ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE);
 }
 
+UNIT(who_has_the_lock_is_in_the_interpreter_it_is_in)
+{
+    struct cpython_walk c = {0};
+    struct sample_frame word;
+    begin_frames();
+    put_frame(0x3000, 0, 0);
+    place.current = 0x1810;
+    place.thread_id = 152;
+    put(0x1810, 0x2100); /* another state … */
+    put(0x2100 + place.thread_frame, 0x2900);
+    put(0x2900 + place.cframe, 0x3400);
+    put_frame(0x3400, 0, 0);
+    put(0x3400 + place.at, CODE + place.code_start + 8);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_uint_eq(word.extra, 3); /* … of another thread's, … */
+    put(0x2100 + 152, 0x8000);
+    c = (struct cpython_walk){0};
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_uint_eq(word.extra, 4); /* … or this one's */
+    put(0x1810, 0);
+    c = (struct cpython_walk){0};
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_uint_eq(word.extra, 3);
+}
+
 static int load(void *of, uint64_t address, uint64_t *value)
 {
     (void)of;
