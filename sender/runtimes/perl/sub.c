@@ -164,7 +164,7 @@ static struct bytes package_name(const struct source *memory, const struct perl_
     return read_name(memory, name, text);
 }
 
-/* "Package::sub"; .n 0: it is gone. */
+/* "Package::sub"; .n 0: it has none. */
 static struct bytes full_name(const struct source *memory, const struct perl_place *place,
                               const struct frame *f, struct arena *text)
 {
@@ -195,13 +195,19 @@ bool perl_sub_name(const struct source *memory, const struct perl_place *place,
                                         [PERL_MAIN] = "<main>"};
     uint32_t what = PERL_WHAT(word->extra);
     struct frame f;
-    if (what >= sizeof names / sizeof *names || !read_frame(memory, place, word, &f))
+    if (what >= sizeof names / sizeof *names)
         return false;
+    bool is_it = read_frame(memory, place, word, &f);
+    if (!is_it && !f.file)
+        return false;
+    if (!is_it)
+        what = PERL_UNNAMED; /* its name has gone, but not where it is */
     struct runtime_name is = {.line = f.line};
     is.name = names[what] ? bytes_str(names[what]) : full_name(memory, place, &f, text);
     is.file = word->extra & PERL_LINE ? BYTES_LIT("(eval)") : file_name(memory, f.file, text);
     uint64_t file = f.file;
-    if (is.name.n == 0 || !is.file.p || !read_frame(memory, place, word, &f))
+    if (is.name.n == 0 || !is.file.p || read_frame(memory, place, word, &f) != is_it ||
+        (!is_it && f.file != file))
         return false;
     if (f.file != file) { /* it has gone meanwhile */
         is.file = BYTES_LIT("");

@@ -374,6 +374,22 @@ UNIT(another_one_in_its_memory_has_not_its_name)
     ck_assert(!name_of(&word, &ret, text));
 }
 
+/* As Sub::Util's set_subname frees it, which Moose calls for each call of a method with modifiers. */
+UNIT(one_whose_name_is_gone_still_is_where_it_is)
+{
+    char text[4096];
+    struct runtime_name ret;
+    begin();
+    stack();
+    uint64_t of = glob("f", package("A"));
+    context(PERL_TYPE_SUB, 10, true, code(0, of, 0));
+    at_line(11);
+    ck_assert_str_eq(told(STEP_TAKEN), "A::f /srv/a.pl:11");
+    put(of, glob("other", package("B")));
+    ck_assert(name_of(&walk.word, &ret, text));
+    ck_assert_str_eq(text, "__ANON__ /srv/a.pl:11");
+}
+
 UNIT(names_are_utf8_however_perl_has_them)
 {
     begin();
