@@ -28,10 +28,6 @@
  * are shorter than a jump. */
 #define AROUND_MAX 1024u
 
-/* What a program begins with is written by hand: where nothing is said of it (glibc's dynamic linker), and it
- * is alone in so much code, there is no caller. */
-#define ENTRY_MAX 128u
-
 struct rows_file {
     struct functions functions;
     uint64_t abort;    /* file offset of the C library's; 0: it is not in the file */
@@ -142,10 +138,6 @@ static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, u
 {
     const struct image *image = &f->functions.image;
     add(c, from, nothing);
-    if (image->entry - from < PADDING_MAX && to - from <= ENTRY_MAX) {
-        add(c, image->entry, root);
-        return;
-    }
     /* Of the page, and what began before it. */
     uint64_t begin = max_of(from, c->from - min_of(c->from, (uint64_t)UNSAID_BEFORE));
     to = min_of(to, begin + UNSAID_MAX);
@@ -165,7 +157,7 @@ static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, u
                                       (uint32_t)((begin + near) % 16), on_row, c))
         return;
     c->to_offset = (int64_t)begin;
-    unsaid_run(f->unsaid, n, begin == from, on_row, c);
+    unsaid_run(f->unsaid, n, begin == from, image->entry - begin, on_row, c);
 }
 
 static void compile(struct compiler *c, struct rows_file *f, const struct image_segment *segment)

@@ -7,8 +7,8 @@
  * by table, or of a branch, before a return in the middle.
  *
  * A contradiction is a return with something on the stack, or two ways to an instruction with different
- * frames. So each function proves what was said of it, or nothing is: what is no code, a table of numbers,
- * does not.
+ * frames. A function is believed if it returns without one, or has none and begins as functions do: what is
+ * no code, a table of numbers, does not.
  */
 #include "sender/unwind/unsaid.h"
 
@@ -21,6 +21,9 @@
 #define RBP 5u
 #define R12 12u
 
+/* As unsaid_frame.base: there is no caller. */
+#define NOBODY (REGISTER_NONE + 1)
+
 /* Bytes of one frame: what has more is no frame. */
 #define FRAME_MAX (1 << 20)
 
@@ -30,8 +33,11 @@
 /* Chains of which nothing comes; what has more of them is no code. */
 #define UNKNOWN_MAX 128u
 
-static const struct unsaid_frame entry = {
-    .is_known = true, .has_rsp = true, .depth = 8, .base = REGISTER_NONE};
+static const struct unsaid_frame called = {.is_known = true,
+                                           .has_rsp = true,
+                                           .depth = 8,
+                                           .base = REGISTER_NONE},
+                                 begun = {.is_known = true, .base = NOBODY};
 
 enum flow { FLOW_ON, FLOW_CALL, FLOW_BRANCH, FLOW_JUMP, FLOW_JUMP_BY_TABLE, FLOW_RETURN, FLOW_STOP };
 
@@ -222,9 +228,9 @@ static bool is_same(const struct unsaid_frame *a, const struct unsaid_frame *b)
            (!a->has_slot || (a->slot == b->slot && a->is_by_rbp == b->is_by_rbp));
 }
 
-static bool is_entry(const struct unsaid_frame *f)
+static bool is_called(const struct unsaid_frame *f)
 {
-    return is_same(f, &entry);
+    return is_same(f, &called);
 }
 
 struct sweep {
@@ -289,6 +295,8 @@ static enum verdict check_target(struct sweep *s, const struct unsaid_frame *f, 
 static size_t padding_at(struct bytes code, size_t at)
 {
     struct instruction is;
+    if (code.p[at] == 0)
+        return 1; /* no function begins with that */
     if (!instruction_read(code, at, &is))
         return 0;
     bool pads = is.map == MAP_ONE_BYTE    ? (is.opcode == 0x90 && !is.is_repeated) || is.opcode == 0xcc
@@ -357,11 +365,11 @@ static enum verdict act(struct sweep *s, size_t at, const struct instruction *is
     switch (c->end_by) {
     case FLOW_JUMP:
         if (is_far(s, target)) /* a call, and a return to whoever has called here */
-            return is_entry(f) ? PROVEN : CONTRADICTED;
+            return is_called(f) ? PROVEN : f->base == NOBODY ? OPEN : CONTRADICTED;
         return check_target(s, f, target, is_trial, at);
     case FLOW_BRANCH: return check_target(s, f, target, is_trial, at);
     case FLOW_RETURN: /* rbp may have been stored and then left alone */
-        return f->has_rsp && f->depth == entry.depth ? PROVEN : CONTRADICTED;
+        return f->has_rsp && f->depth == called.depth ? PROVEN : CONTRADICTED;
     case FLOW_CALL:
         if (is_last_call(s, c->end))
             c->end_by = FLOW_STOP;
@@ -371,8 +379,10 @@ static enum verdict act(struct sweep *s, size_t at, const struct instruction *is
             f->base = REGISTER_NONE;
         return OPEN;
     case FLOW_ON:
+        if (f->base == NOBODY)
+            return OPEN;
         apply(f, is);
-        f->is_known = !f->has_rsp || f->depth >= entry.depth; /* else nobody returns from there */
+        f->is_known = !f->has_rsp || f->depth >= called.depth; /* else nobody returns from there */
         return OPEN;
     default: return OPEN;
     }
@@ -417,12 +427,28 @@ static void forget(struct sweep *s, size_t from, size_t to)
         s->u->at[i] = s->u->at[i] ? NOT_KNOWN : 0;
 }
 
+/* Whether what is at a place makes room for a frame, as no data and no other code do that is jumped over. */
+static bool is_prologue(const struct sweep *s, size_t at)
+{
+    struct instruction is;
+    if (at >= s->code.n || !instruction_read(s->code, at, &is))
+        return false;
+    if (is.map == MAP_TWO_BYTES)
+        return is.opcode == 0x1e && is.is_repeated; /* endbr64 */
+    if (is.map != MAP_ONE_BYTE)
+        return false;
+    return (is.opcode & 0xf8) == 0x50 ||
+           ((is.opcode == 0x81 || is.opcode == 0x83) && is.is_wide && is.rm == RSP && is.extension == 5) ||
+           (is.opcode == 0x8d && is.is_wide && is.reg == RSP && is.base == RSP && is.displacement < 0);
+}
+
 static void begin_function(struct sweep *s, size_t at)
 {
     if (!s->is_proven)
         forget(s, s->begin, at);
     s->begin = at;
-    s->is_proven = s->is_wrong = false;
+    s->is_proven = is_prologue(s, at);
+    s->is_wrong = false;
     s->by_table = s->branch = (struct unsaid_frame){0};
 }
 
@@ -438,11 +464,11 @@ static bool choose(struct sweep *s, size_t at, const struct unsaid_frame *may, s
         struct chain c = follow(s, at, may[i], s->code.n, true);
         size_t end = s->code.n;
         if (c.verdict == CONTRADICTED && c.call_end > 0) {
-            struct chain other = follow(s, behind_padding(s, c.call_end), entry, s->code.n, true);
+            struct chain other = follow(s, behind_padding(s, c.call_end), called, s->code.n, true);
             c.verdict = other.verdict == PROVEN ? OPEN : CONTRADICTED;
             end = c.call_end;
         }
-        bool is_likely = is_entry(&may[i]) ? may_begin : is_same(&may[i], &s->by_table);
+        bool is_likely = is_called(&may[i]) ? may_begin : is_same(&may[i], &s->by_table);
         if (c.verdict == OPEN && !is_likely && n > 1)
             continue;
         if (c.verdict > best) {
@@ -462,12 +488,16 @@ static void run_chain(struct sweep *s, size_t at, struct chain *last)
     bool is_good = true;
     if (here == 0) {
         bool by_jump = last->end_by == FLOW_JUMP || last->end_by == FLOW_JUMP_BY_TABLE;
-        const struct unsaid_frame may[] = {entry, last->frame, s->by_table, s->branch};
-        bool may_begin = !by_jump || is_entry(&last->frame);
-        if (choose(s, at, may, s->is_wrong ? 1 : ARRAY_LEN(may), may_begin, &f, &limit) && is_entry(&f))
+        const struct unsaid_frame may[] = {called, last->frame, s->by_table, s->branch};
+        bool may_begin = !by_jump || is_called(&last->frame);
+        if (choose(s, at, may, s->is_wrong ? 1 : ARRAY_LEN(may), may_begin, &f, &limit) && is_called(&f))
             begin_function(s, at);
     } else if (here != NOT_KNOWN) {
         is_good = choose(s, at, &s->u->frame[here - 1], 1, false, &f, &limit);
+    }
+    if (f.base == NOBODY) {
+        begin_function(s, at);
+        s->is_proven = true;
     }
     *last = follow(s, at, f, limit, false);
     s->is_proven |= (last->verdict == PROVEN && last->end_by == FLOW_RETURN) || limit < s->code.n;
@@ -487,7 +517,9 @@ static struct unwind_rule rule_of(const struct unsaid_frame *f)
 {
     /* by their numbers in instructions */
     static const uint8_t dwarf[] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
-    struct unwind_rule rule = {0};
+    struct unwind_rule rule = {.cfa = UNWIND_CFA_ROOT};
+    if (f->base == NOBODY)
+        return rule;
     if (f->has_rsp) {
         rule.cfa = UNWIND_CFA_RSP;
         rule.cfa_offset = f->depth;
@@ -498,7 +530,7 @@ static struct unwind_rule rule_of(const struct unsaid_frame *f)
         rule.cfa = (uint8_t)(f->base == RBP ? UNWIND_CFA_RBP : UNWIND_CFA_REGISTER + dwarf[f->base]);
         rule.cfa_offset = f->base_depth;
     } else {
-        return rule;
+        return (struct unwind_rule){0};
     }
     if (f->rbp) {
         rule.rbp = f->rbp <= INT16_MAX ? UNWIND_RBP_AT_CFA : UNWIND_RBP_LOST;
@@ -509,7 +541,7 @@ static struct unwind_rule rule_of(const struct unsaid_frame *f)
     return rule;
 }
 
-void unsaid_run(struct unsaid *u, size_t n, bool is_begin, cfi_row_fn on_row, void *user)
+void unsaid_run(struct unsaid *u, size_t n, bool is_begin, uint64_t entry, cfi_row_fn on_row, void *user)
 {
     struct sweep s = {.u = u, .code = bytes_of(u->code, min_of(n, (size_t)UNSAID_MAX)), .is_proven = true};
     struct chain last = {.end_by = is_begin ? FLOW_RETURN : FLOW_ON};
@@ -519,6 +551,8 @@ void unsaid_run(struct unsaid *u, size_t n, bool is_begin, cfi_row_fn on_row, vo
     memset(u->at, 0, s.code.n * sizeof *u->at);
     if (!is_begin) /* the rest of a function */
         u->at[0] = NOT_KNOWN;
+    if (entry < s.code.n)
+        u->at[entry] = number_of(&s, &begun);
     for (; (at = behind_padding(&s, at)) < s.code.n && s.n_unknown < UNKNOWN_MAX; at = last.end)
         run_chain(&s, at, &last);
     begin_function(&s, at);

@@ -39,8 +39,8 @@ struct unsaid {
     uint32_t n_frames;
 };
 
-/* Looks through u->code's first n bytes; a function begins at the first if that is so. on_row is called where
- * the rule changes, `address` being from there on. */
-void unsaid_run(struct unsaid *u, size_t n, bool is_begin, cfi_row_fn on_row, void *user);
+/* Looks through u->code's first n bytes; a function begins at the first if that is so, and the program at
+ * `entry`, if that is in it. on_row is called where the rule changes, `address` being from there on. */
+void unsaid_run(struct unsaid *u, size_t n, bool is_begin, uint64_t entry, cfi_row_fn on_row, void *user);
 
 #endif

@@ -14,6 +14,7 @@
 #define PLACE(name) extern const uint8_t name[]
 
 static struct unwind_rule rule[UNSAID_MAX];
+static uint64_t entry_at = UINT64_MAX;
 
 struct filling {
     size_t at, end;
@@ -34,7 +35,7 @@ static void run(const uint8_t *code, const uint8_t *end, bool is_begin)
     struct filling f = {.end = (size_t)(end - code)};
     memcpy(u->code, code, f.end);
     memset(rule, 0, sizeof rule);
-    unsaid_run(u, f.end, is_begin, on_row, &f);
+    unsaid_run(u, f.end, is_begin, entry_at, on_row, &f);
     free(u);
 }
 
@@ -104,6 +105,19 @@ UNIT(functions_that_end_with_a_call)
     CHECK(ending_third + 1 - ending, DEPTH_RBP(16, 16));
     CHECK(ending_end - 2 - ending, DEPTH_RBP(80, 16));
     CHECK(ending_end - 1 - ending, DEPTH(8));
+}
+
+/* Padding of zeros, and a function that goes on for ever, as loops of servers do. */
+CODE(forever, "nop; ret; .byte 0, 0, 0\nforever_begin: push %rbp; mov %rdi, %rbp\n"
+              "forever_loop: 1: mov %rbp, %rdi; call *%rax; jmp 1b; .byte 0, 0, 0, 0, 0");
+PLACE(forever_begin);
+PLACE(forever_loop);
+
+UNIT(a_function_that_never_returns)
+{
+    run(forever, forever_end, true);
+    CHECK(forever_begin - forever, DEPTH(8));
+    CHECK(forever_loop - forever, DEPTH_RBP(16, 16));
 }
 
 /* As in GMP and dav1d: a jump by a table to blocks that return each by itself. */
@@ -179,6 +193,25 @@ UNIT(a_stack_that_nobody_returns_on)
     CHECK(0, DEPTH(8));
     CHECK(child_popped - child, NOTHING);
     CHECK(child_end - 1 - child, DEPTH(8));
+}
+
+/* As musl's and Free Pascal's first code. */
+CODE(program,
+     "push %rbx; pop %rbx; ret; .byte 0, 0\nprogram_begin: xor %ebp, %ebp; mov %rsp, %rdi; and $-16, %rsp\n"
+     "program_call: call *%rax\nprogram_behind: push %rbx; pop %rbx; ret");
+PLACE(program_begin);
+PLACE(program_call);
+PLACE(program_behind);
+
+UNIT(what_a_program_begins_with_has_no_caller)
+{
+    entry_at = (uint64_t)(program_begin - program);
+    run(program, program_end, true);
+    CHECK(1, DEPTH(16));
+    CHECK(program_begin - program, .cfa = UNWIND_CFA_ROOT);
+    CHECK(program_behind - 1 - program, .cfa = UNWIND_CFA_ROOT);
+    CHECK(program_behind - program, DEPTH(8));
+    CHECK(program_behind + 1 - program, DEPTH(16));
 }
 
 UNIT(instructions_have_their_lengths)
