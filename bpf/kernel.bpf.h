@@ -110,7 +110,7 @@ struct vm_area_struct___v5_10 {
 } BY_NAME;
 
 struct mm_struct {
-    unsigned long start_code, start_stack;
+    unsigned long start_code, end_code, start_stack;
     struct file *exe_file;
     struct {
         void *vdso;

@@ -68,6 +68,7 @@ struct finder {
     struct unwind_key key;
     __u64 vma, start, end, flags, offset, file;
     __u64 inode; /* of the file, by find_code; 0: none */
+    __u64 code;  /* likewise: 0; or where the executable's code begins, which is this, moved (find_moved) */
 };
 
 /* The slot of one node that page number `page` is in. Global and without branches on data: a static function
@@ -222,9 +223,8 @@ static __always_inline int is_still_at(__u32 mine, struct mm_struct *mm, __u64 a
     return BPF_CORE_READ((struct vm_area_struct *)vma, vm_mm) == mm;
 }
 
-/* Of the mapping that find_mapping found: its code, with its file's tables. 0; -1 where no code can be. */
-static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u64 now,
-                                     struct unwind_mapping *ret)
+/* Of the mapping that find_mapping found: its code, without tables (find_tables). 0; -1 where none can be. */
+static __always_inline int find_code(struct finder *f, struct mm_struct *mm, struct unwind_mapping *ret)
 {
     if (!(f->flags & VM_EXEC))
         return -1;
@@ -236,6 +236,7 @@ static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u
     ret->used = 0;
     ret->is_pending = 0;
     ret->runtime = 0;
+    f->code = 0;
     f->inode = inode_of(f);
     if (f->inode) {
         read_key(&f->key, (struct inode *)f->inode);
@@ -247,18 +248,25 @@ static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u
         __builtin_memset(&f->key, 0, sizeof f->key);
         ret->bias = 0 - f->start;
     }
+    return 0;
+}
+
+/* The tables of the file that f->key names. */
+static __always_inline void find_tables(struct finder *f, __u64 now, struct unwind_mapping *ret)
+{
     struct unwind_key key =
         f->key; /* before 6.2 a key must be on the stack or in a map, not behind an argument */
     struct unwind_file *file = bpf_map_lookup_elem(&unwind_files, &key);
     if (!file) {
-        ret->is_pending = f->inode != 0;
-        return 0;
+        ret->is_pending = f->file != 0;
+        return;
     }
     ret->n_pages = file->n_pages;
     ret->serial = file->serial;
     ret->runtime = file->runtime;
+    if (f->code)
+        ret->bias = file->code - f->code;
     note_use(ret, now);
-    return 0;
 }
 
 #endif

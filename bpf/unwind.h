@@ -121,7 +121,7 @@ struct unwind_file {
     bpf_u32 n_pages; /* where its code ends, in pages of file offset; 0: it has no call frame information */
     bpf_u32 serial;  /* of this file's tables: others, of this file or another, have another */
     bpf_u32 runtime; /* enum runtime_tag: whose code is in it */
-    bpf_u32 zero;
+    bpf_u32 code;    /* offset of its first code, by address: what mm->start_code is where it is executed */
 };
 
 /* A mapping of code that a walk has found. */

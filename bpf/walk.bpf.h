@@ -227,6 +227,36 @@ __attribute__((noinline)) int leave_signal(__u32 slot)
     return unwind_interrupted(&w->at, w->window);
 }
 
+/* A program may have moved its code to memory that is no file's, for larger pages (Node.js, PHP, ClickHouse):
+ * it is where it was, and so is what the kernel knows of where the executable's code begins. */
+static __always_inline int find_moved(struct finder *f, struct mm_struct *mm)
+{
+    __u64 code = BPF_CORE_READ(mm, start_code);
+    if (f->start < (code & ~((1ull << PAGE_SHIFT) - 1)) || f->start >= BPF_CORE_READ(mm, end_code))
+        return -1;
+    f->file = (__u64)BPF_CORE_READ(mm, exe_file);
+    f->code = code;
+    f->end = 0; /* whoever opens it does so as the process's executable */
+    read_key(&f->key, (struct inode *)inode_of(f));
+    return 0;
+}
+
+/* Goes on where find_code has been, with a stack of its own (5.10). */
+__attribute__((noinline)) int finish_here(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return 0;
+    struct walk *w = &s->walk;
+    if (w->here.runtime == RUNTIME_GENERATED) {
+        if (find_moved(&w->finder, (struct mm_struct *)w->mm))
+            return 0;
+        w->here.runtime = 0;
+    }
+    find_tables(&w->finder, w->now, &w->here);
+    return 0;
+}
+
 /* Sets walk.here to the mapping of an address by the kernel's tree, and remembers it. */
 __attribute__((noinline)) int find_here(__u32 slot, __u64 address)
 {
@@ -235,8 +265,9 @@ __attribute__((noinline)) int find_here(__u32 slot, __u64 address)
         return -1;
     struct walk *w = &s->walk;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
-    if (look_at(slot, address) || find_code(&w->finder, (struct mm_struct *)w->mm, w->now, &w->here))
+    if (look_at(slot, address) || find_code(&w->finder, (struct mm_struct *)w->mm, &w->here))
         return -1;
+    finish_here(slot);
     set->has_pending |= w->here.is_pending;
     if (w->here.is_pending && !w->wants && ask_for(&w->finder.key, w->now)) {
         w->wants = 1;

@@ -179,18 +179,22 @@ static void wait_for_room(void)
     nanosleep(&(struct timespec){.tv_nsec = TABLES_GRACE_NS}, NULL);
 }
 
-static int install(struct loader *l, const struct unwind_key *key, uint32_t n_pages, uint32_t runtime, int fd)
+/* `rows`: NULL: there are none. */
+static int install(struct loader *l, const struct unwind_key *key, const struct rows_file *rows,
+                   uint32_t runtime, int fd)
 {
-    int r = tables_add(l->tables, key, n_pages, runtime, clock_monotonic());
+    const struct unwind_file is = {
+        .n_pages = rows ? rows_pages(rows) : 0, .runtime = runtime, .code = rows ? rows_code(rows) : 0};
+    int r = tables_add(l->tables, key, &is, clock_monotonic());
     for (int i = 0; i < TRIES && r == TABLES_LATER; i++) {
         wait_for_room();
-        r = tables_add(l->tables, key, n_pages, runtime, clock_monotonic());
+        r = tables_add(l->tables, key, &is, clock_monotonic());
     }
     if (r == 0 && l->known)
         l->known(l->known_user, tables_file(l->tables, key)->serial, key, fd);
     pthread_mutex_lock(&l->lock);
     l->counts.files += r == 0;
-    l->counts.without += r == 0 && n_pages == 0;
+    l->counts.without += r == 0 && is.n_pages == 0;
     pthread_mutex_unlock(&l->lock);
     return r;
 }
@@ -204,11 +208,10 @@ int loader_add(struct loader *l, const struct loader_file *file)
     int r = open_file(l, file, &o);
     if (r == 0 || r == ROWS_NONE) {
         const bool has_rows = r == 0; /* else nobody keeps it open */
-        uint32_t n_pages = has_rows ? rows_pages(o->rows) : 0;
         uint32_t runtime = l->recognise ? l->recognise(o->fd, &o->source) : RUNTIME_NATIVE;
         r = allowance_is_spent(o->source.allowance) /* then that must not be believed, either */
                 ? LOADER_REFUSED
-                : install(l, file->key, n_pages, runtime, o->fd);
+                : install(l, file->key, has_rows ? o->rows : NULL, runtime, o->fd);
         if (!has_rows)
             close(o->fd);
     }
@@ -223,7 +226,7 @@ int loader_add_memory(struct loader *l, const struct unwind_key *key, struct byt
     close_one(o);
     *o = (struct loader_open){.key = *key, .fd = -1, .source = source_memory(elf)};
     int r = rows_open(&o->rows, &o->source);
-    return r < 0 ? r : install(l, key, r == 0 ? rows_pages(o->rows) : 0, RUNTIME_NATIVE, -1);
+    return r < 0 ? r : install(l, key, r == 0 ? o->rows : NULL, RUNTIME_NATIVE, -1);
 }
 
 static int load(struct loader *l, const struct loader_file *file, const struct unwind_file *known,

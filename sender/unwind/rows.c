@@ -250,6 +250,16 @@ uint32_t rows_pages(const struct rows_file *f)
     return f->n_pages;
 }
 
+uint32_t rows_code(const struct rows_file *f)
+{
+    const struct image *image = &f->functions.image;
+    const struct image_segment *first = &image->segment[0]; /* one of no size, where there is none */
+    for (uint32_t i = 1; i < image->n_segments; i++)
+        if (image->segment[i].address < first->address)
+            first = &image->segment[i];
+    return (uint32_t)first->offset;
+}
+
 void rows_page(struct rows_file *f, uint32_t page, struct rows *ret)
 {
     const struct image *image = &f->functions.image;

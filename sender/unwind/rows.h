@@ -35,6 +35,9 @@ struct rows_file *rows_close(struct rows_file *f); /* returns NULL; NULL is fine
 /* Where its code ends, in pages; 0: it has no frame information. */
 uint32_t rows_pages(const struct rows_file *f);
 
+/* Where its first code by address is (struct unwind_file). */
+uint32_t rows_code(const struct rows_file *f);
+
 /* Compiles page number `page` of the file. */
 void rows_page(struct rows_file *f, uint32_t page, struct rows *ret);
 

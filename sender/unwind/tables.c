@@ -401,8 +401,7 @@ static void forget_oldest(struct tables *t, uint64_t now)
         forget(t, find(t, &t->file[oldest].key), now);
 }
 
-int tables_add(struct tables *t, const struct unwind_key *key, uint32_t n_pages, uint32_t runtime,
-               uint64_t now)
+int tables_add(struct tables *t, const struct unwind_key *key, const struct unwind_file *is, uint64_t now)
 {
     settle(t, now);
     uint16_t *old = find(t, key);
@@ -415,7 +414,8 @@ int tables_add(struct tables *t, const struct unwind_key *key, uint32_t n_pages,
         return TABLES_LATER;
     /* serials ascend; again the same after four billion files */
     t->serial += (place - t->serial % UNWIND_FILES + UNWIND_FILES) % UNWIND_FILES;
-    struct file f = {.key = *key, .is = {.n_pages = n_pages, .serial = t->serial, .runtime = runtime}};
+    struct file f = {.key = *key, .is = *is};
+    f.is.serial = t->serial;
     t->backend.used[place] = (bpf_u32)(now >> 30);
     int r = t->backend.file_set(t->backend.user, key, &f.is);
     if (r < 0)

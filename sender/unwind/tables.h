@@ -52,10 +52,9 @@ struct tables *tables_free(struct tables *t); /* returns NULL; the backend's mem
 /* Condition: there will be room TABLES_GRACE_NS later. */
 #define TABLES_LATER 1
 
-/* Makes a file known (again: without pages), with n_pages as in struct unwind_file. The file not used for
- * longest leaves where there are too many. 0; TABLES_LATER; or -errno. */
-int tables_add(struct tables *t, const struct unwind_key *key, uint32_t n_pages, uint32_t runtime,
-               uint64_t now);
+/* Makes a file known (again: without pages), as `is` says but for its serial. The file not used for longest
+ * leaves where there are too many. 0; TABLES_LATER; or -errno. */
+int tables_add(struct tables *t, const struct unwind_key *key, const struct unwind_file *is, uint64_t now);
 
 /* The file's serial and so on; NULL: it is not known. Until the next call of tables_add. */
 const struct unwind_file *tables_file(const struct tables *t, const struct unwind_key *key);

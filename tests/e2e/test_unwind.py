@@ -104,6 +104,10 @@ def rows():
     yield c("gcc -O2 dlopen, dlclose", "-O2", source="late.c", chain=CHAIN + ("plugin_enter", "main"), link=["-ldl"],
             arguments=("plugin-1.so", "plugin-2.so"))
     yield c("gcc -O2 generated code", "-O2", source="jit.c", chain=CHAIN + (None, "main"), named=False)
+    for linker in ("bfd", "lld"):
+        if shutil.which(f"ld.{linker}"):
+            yield c(f"gcc -O2 moved code, {linker}", f"-O2 -fomit-frame-pointer -fuse-ld={linker}", source="moved.c")
+    yield c("gcc -O2 moved code, no-pie", "-O2 -fomit-frame-pointer -no-pie", source="moved.c")
     yield c("gcc -O2 coroutine", "-O2", source="coroutine.c", chain=CHAIN + ("body",))
     yield c("g++ -O2 greenlet", "-O2 -rdynamic", source="greenlet.cc", chain=CHAIN + ("greenlet::UserGreenlet::g_initialstub(void*)",), compiler="g++")
     yield c("g++ -O2 exceptions, templates", "-O2", source="throw.cc", chain=CHAIN, compiler="g++")

@@ -155,7 +155,8 @@ static bool on_own_file(void *user, const struct sample_file *file)
     int fd = open(path, O_RDONLY);
     ck_assert_int_ge(fd, 0);
     ck_assert(source_file(&source, fd) == 0 && rows_open(&f, &source) == 0);
-    ck_assert_int_eq(tables_add(t, &file->key, rows_pages(f), 0, clock_monotonic()), 0);
+    ck_assert_int_eq(
+        tables_add(t, &file->key, &(struct unwind_file){.n_pages = rows_pages(f)}, clock_monotonic()), 0);
     for (uint32_t page = 0; page < rows_pages(f); page++) {
         rows_page(f, page, &rows);
         ck_assert_int_eq(tables_load(t, tables_file(t, &file->key), page, &rows, 0, clock_monotonic()), 0);
@@ -282,7 +283,8 @@ static void fill_near(struct tables *t)
 {
     static struct rows rows = {.n = UNWIND_PAGE_ROWS_MAX, .n_rules = 1};
     struct unwind_key key = {.inode = 1, .size = 1};
-    ck_assert_int_eq(tables_add(t, &key, UNWIND_FILE_PAGES, 0, clock_monotonic()), 0);
+    ck_assert_int_eq(
+        tables_add(t, &key, &(struct unwind_file){.n_pages = UNWIND_FILE_PAGES}, clock_monotonic()), 0);
     for (uint32_t i = 0; i < rows.n; i++)
         rows.row[i].low = (uint16_t)(i * 4);
     for (uint32_t i = 0; tables_counts(t).shards <= UNWIND_NEAR_SHARDS; i++)

@@ -94,7 +94,7 @@ static const struct unwind_file *known(struct tables *t, uint64_t inode)
 static int add(struct tables *t, uint64_t inode, uint64_t now)
 {
     struct unwind_key k = key(inode);
-    return tables_add(t, &k, UNWIND_FILE_PAGES, 0, now);
+    return tables_add(t, &k, &(struct unwind_file){.n_pages = UNWIND_FILE_PAGES}, now);
 }
 
 /* `n` rows, four bytes each, whose rules are CFA = rsp + 8 * (first + row % 7). */
