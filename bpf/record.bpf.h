@@ -455,6 +455,8 @@ struct {
 
 struct unwind_far unwind_far[UNWIND_FARS]; /* written by user space */
 
+__u64 rest_takers[UNWIND_RESTS_MAX]; /* whom user space takes away when it has read the rest */
+
 __u64 rest_turn = 0;
 __u64 n_rests = 0; /* stacks handed to user space for rows that were not there */
 
@@ -465,7 +467,8 @@ static __always_inline struct unwind_rest *claim_rest(struct sample_head *head)
     __u32 number = *(volatile __u64 *)&rest_turn % rest_places;
     struct unwind_rest *rest = bpf_map_lookup_elem(&unwind_rests, &number);
     head->rest = number;
-    return rest && take(&rest->takers) ? rest : 0;
+    barrier_var(number); /* the verifier is to see that it is below */
+    return rest && take(&rest_takers[number % UNWIND_RESTS_MAX]) ? rest : 0;
 }
 
 /* Copies page i of a stack that begins with the one at `from` to a rest. 0, or 1: it has no more. */
@@ -519,7 +522,7 @@ __attribute__((noinline)) int send_rest(__u32 slot)
                  bpf_ringbuf_output(&wants, &s->head, sizeof s->head + body, BPF_RB_FORCE_WAKEUP);
     s->head.kind = SAMPLE_STACK;
     if (failed) {
-        give_back(&rest->takers);
+        give_back(&rest_takers[s->head.rest % UNWIND_RESTS_MAX]);
         return 0;
     }
     __sync_fetch_and_add(&n_rests, 1);

@@ -170,7 +170,6 @@ enum unwind_end {
 #define UNWIND_RESTS_MAX  32u /* under way at a time */
 #define UNWIND_REST_WAYS  8u
 struct unwind_rest {
-    bpf_u64 takers;  /* counted by the kernel side, until user space takes the one away that has it */
     bpf_u64 has;     /* a bit a page: one that was never touched, or is swapped out, is not there */
     bpf_u64 end;     /* of the last pages */
     bpf_u32 user;    /* whose thread it is (user id) */

@@ -32,7 +32,7 @@ struct sampler {
     struct sample *skel;
     struct ring_buffer *ring, *wants;
     const struct sampler_asked *asked; /* who takes the wants, while sampler_wants runs */
-    struct unwind_rest *rests;         /* n_rests, the kernel side's memory; NULL: not there */
+    const struct unwind_rest *rests;   /* n_rests, the kernel side's memory; NULL: not mapped */
     uint32_t n_rests;
     struct buffer returned; /* stacks that were walked to their end: lengths and records */
     int returned_fd;        /* readable when some should be taken at once */

@@ -141,12 +141,6 @@ static int attach(struct sampler *s, const char **doing)
     if (s->returned_fd < 0 ||
         epoll_ctl(ring_buffer__epoll_fd(s->ring), EPOLL_CTL_ADD, s->returned_fd, &readable) < 0)
         return -errno;
-    s->rests = mmap(NULL, s->n_rests * sizeof *s->rests, PROT_READ | PROT_WRITE, MAP_SHARED,
-                    bpf_map__fd(s->skel->maps.unwind_rests), 0);
-    if (s->rests == MAP_FAILED) {
-        s->rests = NULL;
-        return -errno;
-    }
     return attach_notices(s, doing);
 }
 
@@ -357,8 +351,7 @@ struct sampler *sampler_close(struct sampler *s)
     ring_buffer__free(s->ring);
     ring_buffer__free(s->wants);
     shards_close(&s->shards);
-    if (s->rests)
-        munmap(s->rests, s->n_rests * sizeof *s->rests);
+    sampler_idle(s);
     if (s->returned_fd >= 0)
         close(s->returned_fd);
     buffer_release(&s->returned);
@@ -417,9 +410,31 @@ int sampler_wants(struct sampler *s, const struct sampler_asked *asked)
     return ring_buffer__consume(s->wants);
 }
 
-const struct unwind_rest *sampler_rest(const struct sampler *s, const struct sample_head *head)
+static void give_rest_back(struct sampler *s, const struct sample_head *head)
 {
+    __atomic_fetch_sub(&s->skel->bss->rest_takers[head->rest], 1, __ATOMIC_RELEASE);
+}
+
+const struct unwind_rest *sampler_rest(struct sampler *s, const struct sample_head *head)
+{
+    void *p = (void *)s->rests;
+    if (!p)
+        p = mmap(NULL, s->n_rests * sizeof *s->rests, PROT_READ, MAP_SHARED,
+                 bpf_map__fd(s->skel->maps.unwind_rests), 0);
+    if (p == MAP_FAILED) {
+        give_rest_back(s, head);
+        __atomic_fetch_add(&s->skel->bss->n_lost, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    s->rests = p;
     return &s->rests[head->rest];
+}
+
+void sampler_idle(struct sampler *s)
+{
+    if (s->rests)
+        munmap((void *)s->rests, s->n_rests * sizeof *s->rests);
+    s->rests = NULL;
 }
 
 void sampler_far(struct sampler *s, uint32_t tid, uint64_t address, uint64_t sp)
@@ -436,7 +451,7 @@ void sampler_return(struct sampler *s, const struct sample_head *head, const uin
 {
     static const uint8_t zero[8];
     uint64_t size = SAMPLE_BODY_BYTES(head), n = sizeof *head + size, pad = -n % 8;
-    __atomic_fetch_sub(&s->rests[head->rest].takers, 1, __ATOMIC_RELEASE);
+    give_rest_back(s, head);
     __atomic_fetch_add(&s->skel->bss->n_ends[head->user_end], 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&s->lock);
     int r = s->returned.n + n > RETURNED_MAX ? -ENOSPC : buffer_reserve(&s->returned, sizeof n + n + pad);

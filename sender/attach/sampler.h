@@ -66,8 +66,12 @@ int sampler_symbols(struct sampler *s, const uint64_t *address, uint32_t n, stru
 int sampler_wants(struct sampler *s, const struct sampler_asked *asked);
 int sampler_wants_fd(const struct sampler *s);
 
-/* Where the walk of a sampler_asked.rest was; the kernel side's again with sampler_return. */
-const struct unwind_rest *sampler_rest(const struct sampler *s, const struct sample_head *head);
+/* Where the walk of a sampler_asked.rest was; the kernel side's again with sampler_return. NULL: memory is
+ * out, and the sample is lost, and counted. */
+const struct unwind_rest *sampler_rest(struct sampler *s, const struct sample_head *head);
+
+/* Unmaps that memory, which would count as ours too, until it is asked for again: before a while without. */
+void sampler_idle(struct sampler *s);
 
 /* Says that a walk of a thread went on at an address that the rest, from sp on, did not have: for the next
  * one. */

@@ -467,6 +467,8 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     bool is_new;
     uint64_t far;
     r->rest = sampler_rest(r->sampler, head);
+    if (!r->rest)
+        return;
     r->share = ledger_share(&r->loader->ledger, r->rest->user, head->pid, clock_monotonic());
     r->process = see(r, head, &is_new);
     r->folder = procs_folder("/proc", head->pid, head->tid);
