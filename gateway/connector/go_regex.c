@@ -128,25 +128,16 @@ static int put_wide(struct reader *r, const char * not )
 
 /* ---- what is read -------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at the reader's place (RFC 3629 §3, §4); 0: it is none. */
-static uint32_t character_length(const struct reader *r)
+/* Bytes of the UTF-8 character at the reader's place; 0: it is none. */
+static size_t character_length(const struct reader *r)
 {
-    const uint8_t *p = r->s.p + r->at;
-    uint32_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-    if (n == 0 || r->s.n - r->at < n)
-        return 0;
-    for (uint32_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    bool lowest = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-    bool beyond = (p[0] == 0xed && p[1] >= 0xa0) || (p[0] == 0xf4 && p[1] >= 0x90);
-    return lowest || beyond ? 0 : n;
+    return bytes_utf8_length(bytes_from(r->s, r->at));
 }
 
 static int read_character(struct reader *r)
 {
     size_t from = r->at;
-    uint32_t n = character_length(r);
+    size_t n = character_length(r);
     if (n == 0)
         return refuse(r, from, "not UTF-8");
     r->at += n;
@@ -156,16 +147,9 @@ static int read_character(struct reader *r)
         return refuse(r, from, "(?i) with a letter beyond ASCII" CANNOT);
     bool repeated = quantifier_length(r->s, r->at) > 0;
     int e = put(r, repeated ? "(?:" : "");
-    for (uint32_t i = 0; i < n && e == 0; i++)
+    for (size_t i = 0; i < n && e == 0; i++)
         e = buffer_printf(r->out, "\\x%02x", r->s.p[from + i]);
     return e == 0 && repeated ? put(r, ")") : e;
-}
-
-static int hex(uint8_t c)
-{
-    return c >= '0' && c <= '9'                     ? c - '0'
-           : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
-                                                    : -1;
 }
 
 /* An escape that stands for one character of ASCII, at the backslash. 0 and the character, or refused. */
@@ -185,8 +169,8 @@ static int read_escaped(struct reader *r, uint8_t *ret)
     if (is_one_of(letters, c)) {
         *ret = (uint8_t)means[strchr(letters, c) - letters];
     } else if (c == 'x') {
-        int high = r->at < r->s.n ? hex(r->s.p[r->at]) : -1;
-        int low = r->at + 1 < r->s.n ? hex(r->s.p[r->at + 1]) : -1;
+        int high = r->at < r->s.n ? bytes_hex_value(r->s.p[r->at]) : -1;
+        int low = r->at + 1 < r->s.n ? bytes_hex_value(r->s.p[r->at + 1]) : -1;
         if (high < 0 || low < 0 || high > 7)
             return refuse(r, from, "no escape of Go, or one that" CANNOT);
         *ret = (uint8_t)(high << 4 | low);
@@ -246,7 +230,7 @@ static int read_member(struct reader *r, uint8_t *ret)
     size_t from = r->at;
     if (r->s.p[from] == '\\')
         return read_escaped(r, ret);
-    uint32_t n = character_length(r);
+    size_t n = character_length(r);
     if (n != 1)
         return refuse(r, from, n == 0 ? "not UTF-8" : "a class with letters beyond ASCII" CANNOT);
     *ret = r->s.p[r->at++];

@@ -18,17 +18,9 @@ enum state {
 
 #define SIZE_DIGITS_MAX 15 /* so that a size fits in 60 bits and cannot wrap */
 
-static int hex(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int size_byte(struct http1_chunks *c, uint8_t b)
 {
-    int digit = hex(b);
+    int digit = bytes_hex_value(b);
     if (digit >= 0) {
         if (++c->digits > SIZE_DIGITS_MAX)
             return -EPROTO;

@@ -80,18 +80,13 @@ static int lex_quantity(struct lexer *l)
     return 0;
 }
 
-static bool is_hex(uint8_t c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 /* A backslash in a string: how many bytes the escape has, reporting what is none. */
 static size_t check_escape(struct lexer *l, const uint8_t *p)
 {
     if (l->end - p < 2 || p[1] == '\n')
         return 1;
     if (p[1] == 'x') {
-        if (l->end - p >= 4 && is_hex(p[2]) && is_hex(p[3]))
+        if (l->end - p >= 4 && bytes_hex_value(p[2]) >= 0 && bytes_hex_value(p[3]) >= 0)
             return 4;
     } else if (memchr("\"\\nt*", p[1], 5)) {
         return 2;

@@ -39,14 +39,6 @@ enum word lex_word(struct bytes name)
     return WORD_NONE_OF_OURS;
 }
 
-static int hex(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* One escape at raw.p[*at] (a backslash); the lexer has checked that it is whole. */
 static uint8_t unescape(struct bytes raw, size_t *at)
 {
@@ -55,7 +47,9 @@ static uint8_t unescape(struct bytes raw, size_t *at)
     switch (c) {
     case 'n': return '\n';
     case 't': return '\t';
-    case 'x': *at += 2; return (uint8_t)(hex(raw.p[*at - 2]) << 4 | hex(raw.p[*at - 1]));
+    case 'x':
+        *at += 2;
+        return (uint8_t)(bytes_hex_value(raw.p[*at - 2]) << 4 | bytes_hex_value(raw.p[*at - 1]));
     default: return c;
     }
 }
