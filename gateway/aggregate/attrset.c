@@ -33,19 +33,6 @@ static struct bytes value_bytes(const struct attr_value *v)
     return (struct bytes){0};
 }
 
-/* What of a text is within the limit, without a part of a character (RFC 3629: 10xxxxxx is not its first
- * byte).
- */
-static size_t cut_at(const uint8_t *text, size_t n, size_t max)
-{
-    if (n <= max)
-        return n;
-    size_t at = max;
-    while (at > max - 4 && (text[at] & 0xc0) == 0x80)
-        at--;
-    return (text[at] & 0xc0) == 0x80 ? max : at;
-}
-
 /* Bounds of a set that is being written. */
 struct bounds {
     size_t max;    /* bytes of a value */
@@ -61,7 +48,7 @@ static struct bytes bounded_value(const struct attr_value *v, const struct bound
         return value;
     ++*b->cut;
     if (v->kind == ATTR_STRING)
-        value.n = cut_at(value.p, value.n, b->max);
+        value = bytes_cut(value, b->max);
     else if (v->kind == ATTR_BYTES)
         value.n = b->max;
     else
@@ -84,7 +71,7 @@ static int add_entry(struct buffer *out, const struct attr *attr, const struct b
     if (r < 0)
         return r;
     if (head.kind == ATTR_STRING) /* mending makes it longer */
-        out->n = value_at + cut_at(out->p + value_at, out->n - value_at, b->max);
+        out->n = value_at + bytes_cut(bytes_from(buffer_bytes(out), value_at), b->max).n;
     head.value_len = (uint32_t)(out->n - value_at);
     memcpy(out->p + head_at, &head, sizeof head);
     return 0;

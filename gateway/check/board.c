@@ -28,12 +28,10 @@ struct board *board_free(struct board *b)
 /* Cut, between characters where there are any. */
 static void set_text(struct board_text *t, struct bytes from)
 {
-    size_t n = min_of(from.n, sizeof t->text);
-    while (n > 0 && n < from.n && (from.p[n] & 0xc0) == 0x80)
-        n--;
-    if (n > 0)
-        memcpy(t->text, from.p, n);
-    t->n = (uint32_t)n;
+    const struct bytes text = bytes_cut(from, sizeof t->text);
+    if (text.n > 0)
+        memcpy(t->text, text.p, text.n);
+    t->n = (uint32_t)text.n;
 }
 
 /* Its place: that of the finding it replaces, or of the oldest. */

@@ -14,12 +14,7 @@
 
 static int add_group(struct buffer *out, const char *text)
 {
-    struct bytes all = bytes_str(text), part = all;
-    if (part.n > GROUP_LABEL_MAX) {
-        part.n = GROUP_LABEL_MAX;
-        while (part.n > 0 && (all.p[part.n] & 0xc0) == 0x80) /* not inside a character (RFC 3629 §3) */
-            part.n--;
-    }
+    const struct bytes all = bytes_str(text), part = bytes_cut(all, GROUP_LABEL_MAX);
     int r = exposition_escape(out, part, true);
     if (r == 0 && part.n < all.n)
         r = buffer_printf(out, "#%016llx", (unsigned long long)hash_bytes(all, 0));

@@ -57,17 +57,6 @@ static int text_room(struct look_batch *b, size_t more)
     return -ENOMEM;
 }
 
-/* A name is not cut within a character. */
-static struct bytes cut(struct bytes text)
-{
-    if (text.n <= LOOK_NAME_MAX)
-        return text;
-    size_t n = LOOK_NAME_MAX;
-    while (n > LOOK_NAME_MAX - 4 && (text.p[n] & 0xc0) == 0x80)
-        n--;
-    return bytes_of(text.p, n);
-}
-
 int look_batch_add(struct look_batch *b, struct bytes text, uint64_t hash, uint32_t *ret)
 {
     *ret = LOOK_EMPTY;
@@ -77,7 +66,7 @@ int look_batch_add(struct look_batch *b, struct bytes text, uint64_t hash, uint3
     if (!place)
         return -ENOMEM;
     if (*place == LOOK_EMPTY) {
-        text = cut(text);
+        text = bytes_cut(text, LOOK_NAME_MAX);
         if (text_room(b, text.n) < 0 ||
             vec_append(&b->strings, (struct look_text){(uint32_t)b->text.n, (uint32_t)text.n}) < 0)
             return -ENOMEM;

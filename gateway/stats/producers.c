@@ -6,7 +6,6 @@
 #include <pthread.h>
 
 #include "gateway/stats/exposition.h"
-#include "proto/base/macros.h"
 
 struct name {
     uint8_t text[PRODUCER_NAME_MAX];
@@ -27,14 +26,9 @@ static const char *const layouts[STATS_LAYOUTS] = {"1.5", "1.7", "1.8", "1.9", "
 static struct name clean(struct bytes b)
 {
     struct name ret = {.n = 0};
-    const struct bytes given = b.n > 0 ? b : BYTES_LIT("unknown");
-    size_t n = min_of(given.n, (size_t)PRODUCER_NAME_MAX);
-    while (n > 0 && n < given.n && (given.p[n] & 0xc0) == 0x80)
-        n--;
-    if (n == 0) /* continuation bytes only */
-        n = min_of(given.n, (size_t)PRODUCER_NAME_MAX);
-    const bool utf8 = bytes_is_utf8(bytes_of(given.p, n));
-    for (size_t i = 0; i < n; i++) {
+    const struct bytes given = bytes_cut(b.n > 0 ? b : BYTES_LIT("unknown"), PRODUCER_NAME_MAX);
+    const bool utf8 = bytes_is_utf8(given);
+    for (size_t i = 0; i < given.n; i++) {
         const uint8_t c = given.p[i];
         ret.text[ret.n++] = c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8) ? '?' : c;
     }

@@ -173,3 +173,13 @@ void bytes_make_plain(char *text)
     }
     *to = 0;
 }
+
+struct bytes bytes_cut(struct bytes text, size_t max)
+{
+    size_t n = max;
+    if (text.n <= max)
+        return text;
+    while (n > 0 && n + 3 > max && (text.p[n] & 0xc0) == 0x80) /* 10xxxxxx is not a first byte (RFC 3629) */
+        n--;
+    return bytes_of(text.p, (text.p[n] & 0xc0) == 0x80 ? max : n);
+}

@@ -91,6 +91,9 @@ bool bytes_hex(struct bytes digits, uint64_t *ret);
  * form). */
 bool bytes_is_utf8(struct bytes a);
 
+/* At most that many bytes of the front, and no part of a character there, where the text is UTF-8. */
+struct bytes bytes_cut(struct bytes text, size_t max);
+
 #define BYTES_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD, which stands for what is no character */
 
 /* How many bytes the well-formed character at the front has (RFC 3629 section 4), 0 if there is none. */

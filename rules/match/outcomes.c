@@ -156,10 +156,7 @@ static uint32_t cut(struct match_outcomes *o, uint32_t string)
     struct bytes text = match_strings_text(o->reads->strings, string);
     if (text.n <= LABEL_MAX)
         return string;
-    size_t n = LABEL_MAX;
-    while (n > LABEL_MAX - 4 && (text.p[n] & 0xc0) == 0x80)
-        n--;
-    return match_strings_add(o->reads->strings, bytes_of(text.p, n));
+    return match_strings_add(o->reads->strings, bytes_cut(text, LABEL_MAX));
 }
 
 static uint32_t series_of(struct match_outcomes *o, struct eval *e, const struct lower_source *source)

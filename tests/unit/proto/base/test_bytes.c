@@ -110,3 +110,13 @@ UNIT(a_number_is_all_of_its_hexadecimal_digits)
         ck_assert_uint_eq(number, cases[i].is_number ? cases[i].number : 7);
     }
 }
+
+UNIT(a_text_is_cut_between_characters)
+{
+    const struct bytes text = BYTES_LIT("a\xe2\x82\xac\xf0\x9f\x98\x80");
+    static const size_t cut[] = {0, 1, 1, 1, 4, 4, 4, 4, 8, 8};
+    for (size_t max = 0; max < ARRAY_LEN(cut); max++)
+        ck_assert_uint_eq(bytes_cut(text, max).n, cut[max]);
+    ck_assert_uint_eq(bytes_cut(BYTES_LIT("\x80\x80\x80\x80\x80\x80"), 5).n, 5); /* no UTF-8 */
+    ck_assert_uint_eq(bytes_cut(BYTES_LIT(""), 5).n, 0);
+}
