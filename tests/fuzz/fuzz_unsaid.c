@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/unwind */
-/* Code that nothing is said of: bytes of a profiled program's. The first byte: bit 0, whether a function
- * begins there. */
+/* Code that nothing is said of: bytes of a profiled program's. The first one: whether a function begins
+ * there, and where the program does. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -43,6 +43,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct walk w = {.memory = {.start = 0x7000, .size = code.n, .bytes = code.p}, .end = code.n};
     w.r = (struct unwind_registers){.sp = 0x7000, .bp = 0x7000 + code.n / 2, .has_all = 1};
     memcpy(u.code, code.p, code.n);
-    unsaid_run(&u, code.n, data[0] & 1, on_row, &w);
+    unsaid_run(&u, code.n, data[0] & 1, data[0] >> 1, on_row, &w);
     return 0;
 }
