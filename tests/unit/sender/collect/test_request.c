@@ -702,8 +702,8 @@ UNIT(maps_stand_while_frames_say_where_they_are)
     begin();
     collector.code = code_of_7;
     collector.code_user = &asked;
-    struct process *self =
-        procs_get(collector.procs, (uint32_t)getpid(), (uint32_t)getpid(), own_start(), "", false, now);
+    struct process *self = unit_made(
+        procs_get(collector.procs, (uint32_t)getpid(), (uint32_t)getpid(), own_start(), "", false, now));
     unit_made(procs_region(collector.procs, self, in(leaf_function, 1), true, now)); /* however young it is */
     for (uint32_t i = 0; i < ARRAY_LEN(cases); i++, now += PROCS_FOLLOW_MAX_NS) {
         struct process *process =
