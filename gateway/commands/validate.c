@@ -322,9 +322,9 @@ static void look_at_rules(struct looking *l)
 static int read_text(struct looking *l, struct buffer *text)
 {
     struct error e = {""};
-    if (settings_file_read(l->path, text, &e) == 0)
+    if (config_read(l->path, text, &e) == 0)
         return 0;
-    fprintf(stderr, "profgate validate: cannot read %s\n", e.text);
+    fprintf(stderr, "profgate validate: %s\n", e.text);
     return -EINVAL;
 }
 

@@ -18,6 +18,11 @@
 struct config *config_new(const struct config_kind *const *kinds);
 struct config *config_free(struct config *c);
 
+/* Adds the file's bytes to `ret`. 0, or -EINVAL with *e, or -ENOMEM. No bytes at all are an error, too: a
+ * reload while an editor has just truncated the file, or from <(…) for a second time, would take the defaults
+ * for what was asked for. */
+int config_read(const char *path, struct buffer *ret, struct error *e);
+
 /* Reads a YAML file over the defaults. 0, or -EINVAL with *e naming file:line:column, the key and what it may
  * be, or -ENOMEM, or the errno of reading the file. */
 int config_load(struct config *c, const char *path, struct error *e);

@@ -250,14 +250,22 @@ int config_parse(struct config *c, const char *name, struct bytes yaml, struct e
     return config_parse_all(c, name, yaml, NULL, e);
 }
 
+int config_read(const char *path, struct buffer *ret, struct error *e)
+{
+    const size_t was = ret->n;
+    int r = settings_file_read(path, ret, e);
+    if (r == 0 && ret->n == was)
+        return error_set(e, -EINVAL, "%s: empty, as a file that is just being written, or a pipe read before",
+                         path);
+    return r == 0 ? 0 : error_prefix(e, r == SETTINGS_UNREADABLE ? -EINVAL : r, "cannot read ");
+}
+
 int config_load(struct config *c, const char *path, struct error *e)
 {
     struct buffer text = BUFFER_INIT(0);
-    int r = settings_file_read(path, &text, e);
+    int r = config_read(path, &text, e);
     if (r == 0)
         r = config_parse(c, path, buffer_bytes(&text), e);
-    else
-        r = error_prefix(e, r == SETTINGS_UNREADABLE ? -EINVAL : r, "cannot read ");
     if (r == 0 && !(c->path = (const char *)arena_copy(&c->arena, bytes_str(path)).p))
         r = error_set(e, -ENOMEM, "out of memory");
     c->flags = NULL;

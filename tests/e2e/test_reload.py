@@ -162,6 +162,20 @@ def test_keys_that_need_a_restart_are_named(tmp_path):
         assert gateway.stop() == 0
 
 
+def test_a_file_that_is_just_being_written_takes_nothing_away(tmp_path):
+    """An editor or `>` has truncated it: that is no wish for the defaults, without the rules and limits that it names."""
+    with running(start(tmp_path)) as gateway:
+        file = pathlib.Path(gateway.folder.name) / "profgate.yaml"
+        send(gateway)
+        once = wait_for(lambda: total(gateway, "mine_all_total"), "the first request counted")
+        file.write_text("")
+        status, text = reload(gateway)
+        assert status == 400 and f"{file}: empty" in text
+        send(gateway)
+        wait_for(lambda: total(gateway, "mine_all_total") == 2 * once, "the second one")
+        assert gateway.stop() == 0
+
+
 def test_a_shorter_flush_interval_does_not_wait_for_the_longer_one(tmp_path):
     out = tmp_path / "out.json"
     config = "metrics: {{ flush_interval: {}, exporters: [file/x] }}\nexporters: {{ file/x: {{ path: " + str(out) + " }} }}\n"
