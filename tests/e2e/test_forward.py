@@ -43,6 +43,23 @@ exporters: {{ otlp/sink: {{ endpoint: 'http://127.0.0.1:{sink.port}', protocol: 
 """
 
 
+def test_each_destination_has_its_own_trouble_told():
+    """At the same moment, by the same answer: the line about one is not held back for the line about another."""
+    with contextlib.ExitStack() as stack:
+        sinks = [stack.enter_context(Sink()) for _ in range(3)]
+        for each in sinks:
+            each.status = 401
+        names = [f"otlp/{n}" for n in ("a", "b", "c")]
+        exporters = ", ".join(f"{name}: {{ endpoint: 'http://127.0.0.1:{each.port}', protocol: http }}"
+                              for name, each in zip(names, sinks))
+        with running(Gateway(config=f"profiles: {{ keep: 100%, exporters: [{', '.join(names)}] }}\n"
+                                    f"exporters: {{ {exporters} }}\n")) as gateway:
+            assert gateway.post(FILES[0].read_bytes())[0] == 200
+            wait_for(lambda: set(re.findall(r"refused for good destination=(\S+)", gateway.log())) == set(names),
+                     "a line of each")
+            assert gateway.stop() == 0
+
+
 @pytest.mark.parametrize("layout", ["1.5", "1.7", "1.8", "1.9"])
 def test_an_older_layout_goes_out_as_1_10(sink, layout):
     """Read by the official library of 1.10; values are the third sample field of old and the fourth of new."""

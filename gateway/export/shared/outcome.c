@@ -8,7 +8,6 @@
 
 #include "gateway/stats/stats.h"
 #include "proto/base/clock.h"
-#include "proto/base/log.h"
 #include "proto/base/macros.h"
 
 int outcome_init(struct outcome *o, const struct export_context *c)
@@ -64,48 +63,53 @@ static void count(const struct outcome *o, const struct client_event *event)
     }
 }
 
-/* One call site, and so one limit, for each kind. */
-static void tell(const struct outcome *o, const struct client_event *event)
+static void tell(struct outcome *o, const struct client_event *event)
 {
     const char *what = o->metrics ? "points" : "samples";
     const char *why = event->message ? event->message : "";
+    struct log_limit *limit = &o->told[event->kind];
     switch (event->kind) {
     case CLIENT_SENT:
         if (why[0])
-            log_limited(LOG_LEVEL_WARN, "destination warns destination=%s said=\"%s\"", o->name, why);
+            log_write_limited(limit, LOG_LEVEL_WARN, "destination warns destination=%s said=\"%s\"", o->name,
+                              why);
         break;
     case CLIENT_PARTIAL:
-        log_limited(LOG_LEVEL_WARN, "destination rejected a part destination=%s said=\"%s\"", o->name, why);
+        log_write_limited(limit, LOG_LEVEL_WARN, "destination rejected a part destination=%s said=\"%s\"",
+                          o->name, why);
         break;
     case CLIENT_RETRIED:
         if (event->attempts == 0)
-            log_limited(LOG_LEVEL_WARN,
-                        "destination is not reached and tried again destination=%s error=\"%s\"", o->name,
-                        why);
+            log_write_limited(limit, LOG_LEVEL_WARN,
+                              "destination is not reached and tried again destination=%s error=\"%s\"",
+                              o->name, why);
         else
-            log_limited(LOG_LEVEL_WARN,
-                        "attempt failed and will be repeated destination=%s attempt=%" PRIu64 " error=\"%s\"",
-                        o->name, event->attempts, why);
+            log_write_limited(limit, LOG_LEVEL_WARN,
+                              "attempt failed and will be repeated destination=%s attempt=%" PRIu64
+                              " error=\"%s\"",
+                              o->name, event->attempts, why);
         break;
     case CLIENT_REFUSED:
-        log_limited(LOG_LEVEL_ERROR,
-                    "destination refused for good destination=%s of=%s items=%" PRIu64 " error=\"%s\"",
-                    o->name, what, event->items, why);
+        log_write_limited(limit, LOG_LEVEL_ERROR,
+                          "destination refused for good destination=%s of=%s items=%" PRIu64 " error=\"%s\"",
+                          o->name, what, event->items, why);
         break;
     case CLIENT_OUT_OF_TIME:
-        log_limited(LOG_LEVEL_ERROR,
-                    "gave up destination=%s of=%s items=%" PRIu64 " attempts=%" PRIu64 " error=\"%s\"",
-                    o->name, what, event->items, event->attempts, why);
+        log_write_limited(limit, LOG_LEVEL_ERROR,
+                          "gave up destination=%s of=%s items=%" PRIu64 " attempts=%" PRIu64 " error=\"%s\"",
+                          o->name, what, event->items, event->attempts, why);
         break;
     case CLIENT_EVICTED:
     case CLIENT_TOO_LARGE:
     case CLIENT_OUT_OF_MEMORY:
-        log_limited(LOG_LEVEL_ERROR, "lost on the way destination=%s of=%s items=%" PRIu64 " error=\"%s\"",
-                    o->name, what, event->items, why);
+        log_write_limited(limit, LOG_LEVEL_ERROR,
+                          "lost on the way destination=%s of=%s items=%" PRIu64 " error=\"%s\"", o->name,
+                          what, event->items, why);
         break;
     case CLIENT_SHUT_DOWN:
-        log_limited(LOG_LEVEL_ERROR, "left at the end destination=%s of=%s items=%" PRIu64 " error=\"%s\"",
-                    o->name, what, event->items, why);
+        log_write_limited(limit, LOG_LEVEL_ERROR,
+                          "left at the end destination=%s of=%s items=%" PRIu64 " error=\"%s\"", o->name,
+                          what, event->items, why);
         break;
     }
 }

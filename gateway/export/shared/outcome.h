@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What becomes of an exporter's requests, as the gateway tells it: counters, the queue's gauge, and a line in
- * the log for each kind of failure (at most one a second). For the kinds of exporters; the control loop's
- * thread.
+ * the log for each kind of failure (at most one a second of each exporter: none hides what another one's
+ * trouble is). For the kinds of exporters; the control loop's thread.
  */
 #ifndef GATEWAY_EXPORT_SHARED_OUTCOME_H
 #define GATEWAY_EXPORT_SHARED_OUTCOME_H
 
 #include "gateway/export/exporter.h"
+#include "proto/base/log.h"
 #include "proto/client/client.h"
 
 struct outcome {
     char *name; /* as the configuration calls the exporter */
     bool metrics;
-    struct stats *stats; /* the control loop's block, or NULL */
-    bool is_failing;     /* of its storage, as STORAGE_FAILING shows it */
-    size_t shown_bytes;  /* this exporter's part of EXPORT_QUEUE_BYTES */
+    struct stats *stats;                         /* the control loop's block, or NULL */
+    bool is_failing;                             /* of its storage, as STORAGE_FAILING shows it */
+    size_t shown_bytes;                          /* this exporter's part of EXPORT_QUEUE_BYTES */
+    struct log_limit told[CLIENT_SHUT_DOWN + 1]; /* by kind of event */
 };
 
 /* 0 or -ENOMEM. */
