@@ -490,20 +490,36 @@ static void start_channel(struct connection *c, const struct io_channel_events *
     io_channel_start(c->channel, table, c);
 }
 
-/* The first bytes where there is TLS: they decide. */
+static bool has_tls(const struct connection *c)
+{
+    return certificates_has_tls(c->origin.certificates, c->origin.address);
+}
+
+/* The client hears no more than that it was no TLS that answered: whoever runs the gateway is told, too. */
+static void refuse_tls(struct connection *c)
+{
+    stats_add(c->host->stats, STATS_TLS_FAILURES, 1);
+    log_limited(LOG_LEVEL_INFO, "TLS failed peer=%s reason=\"this address takes none\"", c->peer.address);
+    io_channel_write(c->channel, refusal_of_tls()); /* no memory for it: then without a word */
+    finish(c);
+}
+
+/* The first bytes decide. */
 static void on_first_read(void *user, struct bytes in)
 {
     struct connection *c = user;
     if (!c->session)
         return;
-    if (in.p[0] == TLS_HANDSHAKE) {
+    if (in.p[0] == TLS_HANDSHAKE && !has_tls(c)) {
+        refuse_tls(c);
+    } else if (in.p[0] == TLS_HANDSHAKE) {
         if (begin_tls(c) < 0) {
             connection_close(c);
             return;
         }
         start_channel(c, &tls_events);
         on_read_tls(c, in);
-    } else if (certificates_allow_plaintext(c->origin.certificates, c->origin.address)) {
+    } else if (!has_tls(c) || certificates_allow_plaintext(c->origin.certificates, c->origin.address)) {
         start_channel(c, &events);
         on_read(c, in);
     } else {
@@ -541,8 +557,7 @@ struct connection *connection_accept(struct connection_host *h, struct io_channe
     c->channel = channel;
     c->origin = *origin;
     c->stalled_since = c->handshake_until = UINT64_MAX;
-    if (certificates_has_tls(origin->certificates, origin->address) &&
-        !certificates_allow_plaintext(origin->certificates, origin->address))
+    if (has_tls(c) && !certificates_allow_plaintext(origin->certificates, origin->address))
         c->handshake_until = io_loop_now(h->loop) + h->http->head_ns;
     c->peer.listener = origin->user;
     snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
@@ -615,7 +630,6 @@ bool connection_arrive(struct connection *c, struct connection_host *h, int fd)
 
 void connection_start(struct connection *c, uint64_t began)
 {
-    bool has_tls = certificates_has_tls(c->origin.certificates, c->origin.address);
     charge(c, (struct turns_spell){.began = began});
-    start_channel(c, has_tls ? &first_events : &events);
+    start_channel(c, &first_events);
 }

@@ -23,3 +23,9 @@ struct bytes refusal_of_plaintext(struct bytes first)
         return bytes_of(http2, sizeof http2 - 1);
     return bytes_of(http1, sizeof http1 - 1);
 }
+
+struct bytes refusal_of_tls(void)
+{
+    return BYTES_LIT("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+                     "this address takes no TLS: use http or switch TLS off in the client\n");
+}

@@ -125,6 +125,17 @@ def test_a_client_that_does_not_know_our_authority_goes_away(tmp_path, server, s
         wait_for(lambda: g.total("profgate_connections") == 0, "the connection gone")
 
 
+def test_tls_to_a_plain_address(tmp_path):
+    """The most common thing to get wrong of all: a Collector speaks TLS unless it is told not to."""
+    with running(Gateway(listen=1)) as g:
+        said, why = curl(tmp_path, f"https://127.0.0.1:{g.ports[0]}")
+        assert said.startswith("000") and "wrong version number" in why, why
+        assert re.search(r'TLS failed peer=\S+ reason="this address takes none"', g.log())
+        wait_for(lambda: g.total("profgate_tls_failures_total") == 1, "it counted")
+        assert curl(tmp_path, f"http://127.0.0.1:{g.ports[0]}")[0][:3] == "200"
+        assert g.stop() == 0
+
+
 def test_plain_requests_to_a_tls_address(tmp_path, authority, server):
     with gateway(tls_address(server), tls_address(server, allow_plaintext="true")) as g:
         strict, both = g.ports
