@@ -118,3 +118,10 @@ def test_contained_leaves_nothing_behind_whoever_ends_it(tmp_path):
     told.terminate()
     assert told.wait(timeout=PATIENCE) == 128 + 15
     assert not sleeping("86399.25")
+
+
+@pytest.mark.parametrize("word", ["--help", "relase"])
+def test_what_is_no_preset_is_told_how_and_makes_no_folder(word):
+    done = subprocess.run([ROOT / "scripts/build", word], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 2 and "./scripts/build PRESET" in done.stderr and not done.stdout
+    assert not (ROOT / f"build-{word}").exists()
