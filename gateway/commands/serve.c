@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "gateway/commands/command.h"
 #include "gateway/config/config.h"
@@ -68,9 +69,16 @@ static int configure(struct config *c, const struct serve_arguments *a, struct e
     return r < 0 ? r : config_check(c, e);
 }
 
-/* As at the start: the file as it is now, and the flags over it. */
+/* As at the start: the file as it is now, and the flags over it. A pipe has been read, and who waits for what
+ * comes out of it next serves nobody meanwhile. */
 static struct config *reload(void *context, struct error *e)
 {
+    const struct serve_arguments *a = context;
+    struct stat st;
+    if (a->config_path && stat(a->config_path, &st) == 0 && S_ISFIFO(st.st_mode)) {
+        error_set(e, -EINVAL, "%s: a pipe, which can be read once", a->config_path);
+        return NULL;
+    }
     struct config *c = config_new(export_kinds);
     if (!c) {
         error_set(e, -ENOMEM, "out of memory");

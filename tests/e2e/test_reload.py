@@ -1,6 +1,7 @@
 """New configuration while running: what is good is taken, what is bad changes nothing, and nothing is lost or counted
 twice meanwhile."""
 import http.client
+import os
 import pathlib
 import re
 import signal
@@ -173,6 +174,18 @@ def test_a_file_that_is_just_being_written_takes_nothing_away(tmp_path):
         assert status == 400 and f"{file}: empty" in text
         send(gateway)
         wait_for(lambda: total(gateway, "mine_all_total") == 2 * once, "the second one")
+        assert gateway.stop() == 0
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    """Nobody writes into it a second time, and who reads it would serve nobody until somebody does."""
+    with running(start(tmp_path)) as gateway:
+        file = pathlib.Path(gateway.folder.name) / "profgate.yaml"
+        file.unlink()
+        os.mkfifo(file)
+        assert reload(gateway) == (400, f"{file}: a pipe, which can be read once\n")
+        send(gateway)
+        wait_for(lambda: total(gateway, "mine_all_total"), "its rules at work")
         assert gateway.stop() == 0
 
 

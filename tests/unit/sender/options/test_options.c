@@ -34,7 +34,7 @@ UNIT(defaults)
     ck_assert_int_eq(READ(&o, &e), 0);
     ck_assert_str_eq(o.endpoint, "http://localhost:4317");
     ck_assert_uint_eq(o.frequency, 19);
-    ck_assert_uint_eq(o.interval_ns, 5000000000u);
+    ck_assert_uint_eq(o.interval_ns, 10000000000u);
     ck_assert(o.protocol == OTLP_GRPC && o.compression == CLIENT_COMPRESS_GZIP && !o.print && !o.idle);
     options_release(&o);
     ck_assert_int_eq(READ(&o, &e, "--protocol", "http/protobuf"), 0);
