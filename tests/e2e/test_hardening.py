@@ -37,7 +37,7 @@ def test_a_release_is_hardened(program):
 PKG_CONFIG = {"libuv": "libuv", "nghttp2": "libnghttp2", "OpenSSL": "openssl", "protobuf-c": "libprotobuf-c", "json-c": "json-c",
               "libyaml": "yaml-0.1", "PCRE2": "libpcre2-8", "zlib": "zlib", "libdeflate": "libdeflate", "ISA-L": "libisal", "zstd": "libzstd", "LZ4": "liblz4", "Snappy": "snappy",
               "SQLite": "sqlite3", "librdkafka": "rdkafka", "xxHash": "libxxhash", "libxcrypt": "libcrypt", "libbpf": "libbpf", "libelf": "libelf",
-              "liblzma": "liblzma", "libseccomp": "libseccomp", "check": "check"}
+              "liblzma": "liblzma", "libmd": "libmd", "libseccomp": "libseccomp", "check": "check"}
 PACKAGES = {"llhttp": "node-llhttp", "libiberty": "libiberty-dev"}  # without a .pc file
 
 
