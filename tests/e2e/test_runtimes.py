@@ -258,7 +258,7 @@ def test_all_of_ten_thousand_functions_are_named(runtime, tmp_path):
 
 @pytest.mark.soak
 def test_ten_processes_of_ten_thousand_functions_cost_little_memory(tmp_path):
-    """100 bytes a function, however long: at a rate by which most of them are seen."""
+    """25 MB and 100 bytes a function, however long: at a rate by which most of them are seen."""
     command = many("python", tmp_path)
     programs = [Process(command) for _ in range(10)]
     with Receiver() as receiver, running(*programs):
@@ -275,4 +275,4 @@ def test_ten_processes_of_ten_thousand_functions_cost_little_memory(tmp_path):
             functions = sum(len({name for s in receiver.of(p.pid) for name in s.names if name.startswith("function_")}) for p in programs)
             assert sender.stop() == 0, sender.log()
     print(f"\n{functions} functions, {most} KiB at most")
-    assert most <= 20 * 1024 + 0.1 * functions, (functions, most)
+    assert most <= 25 * 1024 + 0.1 * functions, (functions, most)
