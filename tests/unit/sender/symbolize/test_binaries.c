@@ -207,6 +207,31 @@ UNIT(what_a_process_cannot_pay_its_user_does)
     binaries_free(b);
 }
 
+/* As glibc's dynamic linker begins: by hand, without a symbol or lines, in a unit. */
+UNIT(two_addresses_where_a_program_begins_are_named)
+{
+    struct built built = built_new();
+    built_need("gcc");
+    built_text(&built, "program.c",
+               "__asm__(\".text\\n.globl here\\nhere: .skip 64, 0x90\\n\");\nint main(void) { return 0; }\n");
+    ck_assert_int_eq(
+        built_run(&built, "gcc -O1 -g -nostdlib -fno-toplevel-reorder -Wl,-e,here program.c -o program && "
+                          "objcopy -N here program"),
+        0);
+    struct source s;
+    struct elf elf;
+    built_read(&built, "program", &s, &elf);
+    struct binaries *b = unit_made(binaries_new());
+    uint32_t number = binaries_add(b, &key, "program", built_open(&built, "program"), NULL);
+    (void)binaries_want(b, number, elf.entry + 7, 1);
+    (void)binaries_want(b, number, elf.entry + 31, 1);
+    binaries_resolve(b);
+    ck_assert(is_called(b, number, elf.entry + 7, "_start"));
+    ck_assert(is_called(b, number, elf.entry + 31, "_start"));
+    binaries_free(b);
+    built_free(&built);
+}
+
 /* What is learned of a function at one address begins and ends somewhere else than what is at the next,
  * window by window, and none of it is in the way of another's. */
 UNIT(each_address_of_a_large_function_is_named_whatever_was_asked_before)
