@@ -31,7 +31,6 @@ struct dwarf_query {
     uint64_t unit;       /* private: where its unit is; UINT64_MAX: in none */
     uint32_t function;   /* private */
     bool is_answered;    /* pieces were given; or another query's pieces cover it */
-    bool is_beside;      /* its range is that of the one before, and is answered with it if that is */
 };
 
 /* One level: the function itself is the last, what is inlined into it before it. */

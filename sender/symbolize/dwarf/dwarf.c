@@ -186,11 +186,27 @@ static bool has_lines(struct job *j, const struct dwarf_query *q)
     return false;
 }
 
+/* Whether a query in no function has the range of the last one that was in none: it is answered with that. */
+static bool is_beside(const struct dwarf_query *last, const struct dwarf_query *q)
+{
+    return last && q->function == DWARF_NO_CALL && last->end == q->end;
+}
+
 static void answer_all(struct job *j, struct dwarf_query *q, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (!q[i].is_answered && !q[i].is_beside && (q[i].function != DWARF_NO_CALL || has_lines(j, &q[i])))
+    const struct dwarf_query *last = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (q[i].is_answered)
+            continue;
+        if (is_beside(last, &q[i])) {
+            q[i].is_answered = last->is_answered;
+            continue;
+        }
+        if (q[i].function == DWARF_NO_CALL)
+            last = &q[i];
+        if (q[i].function != DWARF_NO_CALL || has_lines(j, &q[i]))
             answer(j, &q[i]);
+    }
 }
 
 static int by_end(const void *a, const void *b)
@@ -211,8 +227,7 @@ static void gather_lines(struct job *j, struct dwarf_query *q, uint32_t n)
         if (q[i].is_answered)
             continue;
         if (q[i].function == DWARF_NO_CALL) { /* assembly: there may be lines nevertheless, once a symbol */
-            q[i].is_beside = last && last->end == q[i].end;
-            if (q[i].is_beside)
+            if (is_beside(last, &q[i]))
                 continue;
             if (q[i].end - q[i].start > SYMBOL_MAX) { /* no symbol: a gap, with others' code in it */
                 q[i].start = q[i].address;
@@ -228,17 +243,6 @@ static void gather_lines(struct job *j, struct dwarf_query *q, uint32_t n)
     else
         dwarf_tree_lines(j->f, &j->lines, window, n_windows, &j->fresh, &j->tree);
     j->path = calloc(j->lines.n_files ? j->lines.n_files : 1, sizeof *j->path);
-}
-
-/* Those beside one that was answered are, too. */
-static void answer_beside(struct dwarf_query *q, uint32_t n)
-{
-    const struct dwarf_query *last = NULL;
-    for (uint32_t i = 0; i < n; i++)
-        if (!q[i].is_beside)
-            last = q[i].function == DWARF_NO_CALL ? &q[i] : last;
-        else
-            q[i].is_answered = last && last->end == q[i].end && last->is_answered;
 }
 
 /* What was seen of a large unit makes the next look at it short. */
@@ -272,7 +276,6 @@ static int answer_unit(struct dwarf_file *f, struct dwarf_query *q, uint32_t n, 
     dwarf_name_calls(f, &j.cu, others, &j.tree);
     j.is_marking = false;
     answer_all(&j, q, n);
-    answer_beside(q, n);
     return 0;
 }
 
@@ -322,7 +325,7 @@ static uint32_t group(struct dwarf_query *queries, uint32_t n, int64_t work, str
 int dwarf_find(struct dwarf_file *f, struct dwarf_query *queries, uint32_t n, dwarf_piece_fn fn, void *user)
 {
     for (uint32_t i = 0; i < n; i++)
-        queries[i].is_answered = queries[i].is_beside = false;
+        queries[i].is_answered = false;
     autofree struct dwarf_others *others = calloc(1, sizeof *others);
     autofree struct group *groups = malloc(n * sizeof *groups + 1);
     int r = others && groups ? dwarf_locate(f, queries, n) : -ENOMEM;
