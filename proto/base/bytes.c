@@ -79,6 +79,23 @@ void bytes_to_hex(struct bytes b, void *to)
     }
 }
 
+static bool is_blank(uint8_t c)
+{
+    return c == ' ' || c == '\t';
+}
+
+struct bytes bytes_word(struct bytes *rest)
+{
+    size_t from = 0, to;
+    while (from < rest->n && is_blank(rest->p[from]))
+        from++;
+    for (to = from; to < rest->n && !is_blank(rest->p[to]); to++)
+        ;
+    struct bytes word = bytes_of(rest->p ? rest->p + from : NULL, to - from);
+    *rest = bytes_from(*rest, to);
+    return word;
+}
+
 bool bytes_hex(struct bytes digits, uint64_t *ret)
 {
     uint64_t value = 0;

@@ -87,6 +87,9 @@ void bytes_to_hex(struct bytes b, void *to);
 /* The number that 1 to 16 hexadecimal digits are, and nothing else. */
 bool bytes_hex(struct bytes digits, uint64_t *ret);
 
+/* Takes the next word of a line, which ends at a blank or a tab; empty behind the last. */
+struct bytes bytes_word(struct bytes *rest);
+
 /* Whether the bytes are well-formed UTF-8 (RFC 3629: no surrogates, nothing above U+10FFFF, no overlong
  * form). */
 bool bytes_is_utf8(struct bytes a);

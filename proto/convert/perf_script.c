@@ -27,19 +27,6 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\t';
 }
 
-/* The next word; empty behind the last. */
-static struct bytes next_word(struct bytes *rest)
-{
-    size_t from = 0, to;
-    while (from < rest->n && is_blank(rest->p[from]))
-        from++;
-    for (to = from; to < rest->n && !is_blank(rest->p[to]); to++)
-        ;
-    struct bytes word = bytes_of(rest->p ? rest->p + from : NULL, to - from);
-    *rest = bytes_from(*rest, to);
-    return word;
-}
-
 static size_t count_digits(struct bytes word)
 {
     size_t n = 0;
@@ -116,11 +103,11 @@ static bool is_event(struct bytes word)
 /* "[PERIOD] EVENT:", and what is behind; without an event all is. */
 static void take_event(struct bytes text, struct head *h)
 {
-    struct bytes rest = text, word = next_word(&rest);
+    struct bytes rest = text, word = bytes_word(&rest);
     h->rest = text;
     h->has_period = take_number(word, &h->period);
     if (h->has_period)
-        word = next_word(&rest);
+        word = bytes_word(&rest);
     if (is_event(word)) {
         h->event = bytes_of(word.p, word.n - 1);
         h->rest = rest;
@@ -135,7 +122,7 @@ static void take_who(struct bytes who, struct head *h)
     struct bytes rest = who, word;
     h->who = who;
     h->comm = bytes_trim(who);
-    while ((word = next_word(&rest)).n > 0) {
+    while ((word = bytes_word(&rest)).n > 0) {
         struct head ids = {0};
         struct bytes before = bytes_trim(bytes_of(who.p, (size_t)(word.p - who.p)));
         if (take_cpu(word, h)) {
@@ -156,11 +143,11 @@ static void take_who(struct bytes who, struct head *h)
 static bool take_timeless(struct bytes line, struct head *h)
 {
     struct bytes rest = line, word;
-    while ((word = next_word(&rest)).n > 0) {
+    while ((word = bytes_word(&rest)).n > 0) {
         struct head ids = {0};
         if (!take_ids(word, &ids))
             continue;
-        struct bytes after = rest, behind = rest, next = next_word(&behind);
+        struct bytes after = rest, behind = rest, next = bytes_word(&behind);
         bool has_cpu = take_cpu(next, &ids);
         if (has_cpu)
             after = behind;
@@ -177,7 +164,7 @@ static bool take_head(struct bytes line, struct head *ret)
 {
     struct bytes rest = line, word;
     *ret = (struct head){0};
-    while ((word = next_word(&rest)).n > 0)
+    while ((word = bytes_word(&rest)).n > 0)
         if (take_time(word, &ret->time)) {
             ret->has_time = true;
             take_who(bytes_of(line.p, (size_t)(word.p - line.p)), ret);
@@ -240,7 +227,7 @@ static struct bytes without_offset(struct bytes text)
 
 static bool take_frame(struct bytes line, struct frame *ret)
 {
-    struct bytes rest = line, word = next_word(&rest);
+    struct bytes rest = line, word = bytes_word(&rest);
     *ret = (struct frame){0};
     if (!bytes_hex(word, &ret->address))
         return false;
@@ -460,7 +447,7 @@ static int begin_sample(struct reading *r, const struct head *h, struct error *e
     if (take_frame(rest, &f) && (f.file.n || rest.p[rest.n - 1] == ')' || f.address > 0xffff))
         put_frame(r->s, rest);
     else
-        r->has_branches |= is_branch(next_word(&rest));
+        r->has_branches |= is_branch(bytes_word(&rest));
     return 0;
 }
 
@@ -475,7 +462,7 @@ static int read_line(struct reading *r, struct bytes line, struct bytes *rest, u
         return 0;
     bool is_inside = is_blank(line.p[0]);
     struct bytes words = line;
-    if (is_inside && is_branch(next_word(&words))) {
+    if (is_inside && is_branch(bytes_word(&words))) {
         r->has_branches = true;
         return 0;
     }

@@ -42,20 +42,6 @@ struct kernel {
     bool knows_start; /* the kernel's was looked for */
 };
 
-/* One word at the front of *s, up to a blank. */
-static struct bytes word(struct bytes *s)
-{
-    size_t from = 0;
-    while (from < s->n && (s->p[from] == ' ' || s->p[from] == '\t'))
-        from++;
-    size_t to = from;
-    while (to < s->n && s->p[to] != ' ' && s->p[to] != '\t')
-        to++;
-    struct bytes w = bytes_of(s->p + from, to - from);
-    *s = bytes_of(s->p + to, s->n - to);
-    return w;
-}
-
 static bool take_line(struct bytes *text, struct bytes *ret)
 {
     const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
@@ -71,19 +57,19 @@ static bool take_line(struct bytes *text, struct bytes *ret)
 static uint64_t start_in_symbols(struct bytes line, struct bytes name)
 {
     uint64_t address;
-    struct bytes first = word(&line);
-    (void)word(&line); /* its type */
-    return bytes_eq(word(&line), name) && bytes_hex(first, &address) ? address : 0;
+    struct bytes first = bytes_word(&line);
+    (void)bytes_word(&line); /* its type */
+    return bytes_eq(bytes_word(&line), name) && bytes_hex(first, &address) ? address : 0;
 }
 
 static uint64_t start_in_modules(struct bytes line, struct bytes name)
 {
     uint64_t address;
-    if (!bytes_eq(word(&line), name))
+    if (!bytes_eq(bytes_word(&line), name))
         return 0;
     for (int i = 0; i < 4; i++) /* size, references, by whom, state */
-        (void)word(&line);
-    struct bytes at = word(&line);
+        (void)bytes_word(&line);
+    struct bytes at = bytes_word(&line);
     return bytes_starts(at, "0x") && bytes_hex(bytes_from(at, 2), &address) ? address : 0;
 }
 
@@ -207,7 +193,7 @@ static bool take_number(struct bytes *s, uint64_t *ret)
 static int take(struct kernel *k, struct bytes line)
 {
     uint64_t address, offset, size;
-    struct bytes first = word(&line), function = word(&line), module = word(&line);
+    struct bytes first = bytes_word(&line), function = bytes_word(&line), module = bytes_word(&line);
     const uint8_t *plus = function.n ? memrchr(function.p, '+', function.n) : NULL;
     if (!plus)
         return 0; /* it is in none */

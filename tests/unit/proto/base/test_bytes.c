@@ -38,6 +38,16 @@ UNIT(utf8_takes_what_rfc3629_allows)
     ck_assert(!bytes_is_utf8(BYTES_LIT("\x80")));
 }
 
+UNIT(words_of_a_line)
+{
+    struct bytes rest = BYTES_LIT(" \tone two\t three "), none = {0};
+    ck_assert(bytes_is(bytes_word(&rest), "one"));
+    ck_assert(bytes_is(bytes_word(&rest), "two"));
+    ck_assert(bytes_is(bytes_word(&rest), "three"));
+    ck_assert_uint_eq(bytes_word(&rest).n, 0);
+    ck_assert_uint_eq(bytes_word(&none).n, 0);
+}
+
 UNIT(what_others_write_does_not_move_a_terminal_s_cursor)
 {
     static const char *const as[][2] = {
