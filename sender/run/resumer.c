@@ -398,14 +398,16 @@ static void find_generator(struct resumer *r)
 }
 
 /* Goes through code that a runtime generates in this process, or that has come with it, as the runtime does.
- */
-static int rest_step(void *user, struct unwind_registers *at, rest_load_fn load, void *of)
+ * Of the latter rows may be known by its instructions, but not whose function it is running. */
+static int rest_step(void *user, struct unwind_registers *at, bool has_rule, rest_load_fn load, void *of)
 {
     struct resumer *r = user;
     struct sample_frame word;
     const struct sample_file *m = &r->mapping;
     uint64_t address = at->ip - (at->is_return != 0);
     const struct unwind_file *file = m->end && m->key.inode ? tables_file(r->loader->tables, &m->key) : NULL;
+    if (has_rule && !(file && runtime_of(file->runtime)->has_builtins))
+        return 1;
     if (r->generator == RUNTIME_GENERATED)
         find_generator(r);
     if (r->generator == RUNTIME_NATIVE || r->head.n_user >= SAMPLE_USER_MAX ||

@@ -106,6 +106,9 @@ struct runtime {
      * one whose own memory is gone has the name of another. NULL, or 0: there is nothing. */
     uint64_t (*likeness)(const struct sample_frame *frame);
 
+    /* Its file has code that is the step's, whatever the unwinder's tables say of it. */
+    bool has_builtins;
+
     /* Goes from a frame in generated code, or in the runtime's file, to its caller, as the kernel side's step
      * does. word->kind says what is to be told: a word, of which those told ahead are told if its `where`
      * is 0; the code; or nothing, SAMPLE_FRAME_KERNEL. False: it is no frame of the runtime's, or cannot be

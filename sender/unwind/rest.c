@@ -61,7 +61,7 @@ enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk
         if (r < 0)
             return UNWIND_END_NOT_CODE;
         bool has_rule = r > 0 || (rule.cfa != UNWIND_CFA_NONE && rule.cfa != UNWIND_CFA_UNKNOWN);
-        if (!has_rule && with->step && with->step(with->user, &at, load_any, &memory) == 0)
+        if (with->step && with->step(with->user, &at, has_rule, load_any, &memory) == 0)
             continue;
         if (r > 0)
             rule = (struct unwind_rule){0};

@@ -21,9 +21,9 @@ struct rest_walk {
     /* Takes one frame: the address as samples have it, and enum unwind_cfa. False: no more. */
     bool (*frame)(void *user, uint64_t address, uint8_t cfa);
     void *user;
-    /* Goes to the caller of *at, whose code rows say nothing of, by words of the stack. 0, or 1: it cannot;
-     * NULL: there is nobody who could. */
-    int (*step)(void *user, struct unwind_registers *at, rest_load_fn load, void *of);
+    /* Goes to the caller of *at by words of the stack; has_rule: rows say something of its code. 0, or 1: it
+     * cannot, or leaves it to the rows; NULL: there is nobody who could. */
+    int (*step)(void *user, struct unwind_registers *at, bool has_rule, rest_load_fn load, void *of);
 };
 
 /* Walks on from where `rest` is, that frame included. Memory that is not in it ends the walk

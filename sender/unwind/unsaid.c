@@ -520,7 +520,9 @@ static struct unwind_rule rule_of(const struct unsaid_frame *f)
     struct unwind_rule rule = {.cfa = UNWIND_CFA_ROOT};
     if (f->base == NOBODY)
         return rule;
-    if (f->has_rsp) {
+    /* rbp is as it was behind a call, whatever that has taken off the stack (V8's takes its arguments). */
+    bool is_by_rbp = f->base == RBP && !f->has_slot;
+    if (f->has_rsp && !is_by_rbp) {
         rule.cfa = UNWIND_CFA_RSP;
         rule.cfa_offset = f->depth;
     } else if (f->has_slot && f->base_depth >= 0 && f->base_depth < 256) {
@@ -535,7 +537,7 @@ static struct unwind_rule rule_of(const struct unsaid_frame *f)
     if (f->rbp) {
         rule.rbp = f->rbp <= INT16_MAX ? UNWIND_RBP_AT_CFA : UNWIND_RBP_LOST;
         rule.rbp_offset = (int16_t)-f->rbp;
-    } else if (f->base == RBP && !f->has_slot) {
+    } else if (is_by_rbp) {
         rule.rbp = UNWIND_RBP_LOST;
     }
     return rule;

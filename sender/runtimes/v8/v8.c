@@ -81,4 +81,5 @@ const struct runtime runtime_v8 = {.name = "nodejs",
                                    .prepare = prepare,
                                    .version = version,
                                    .resolve = resolve,
+                                   .has_builtins = true,
                                    .step = step};

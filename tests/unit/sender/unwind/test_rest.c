@@ -108,3 +108,28 @@ UNIT(what_cannot_be_had_ends_it)
     rest = (struct unwind_rest){.has = 1, .end = STACK + 16, .at = {.ip = 5, .sp = STACK}};
     ck_assert_int_eq(rest_walk(&rest, &with, &far), UNWIND_END_NOT_CODE);
 }
+
+/* A step of a frame of two words, of the first function: what rows say of that is something else. */
+static int step(void *user, struct unwind_registers *at, bool has_rule, rest_load_fn load, void *of)
+{
+    uint64_t caller;
+    ck_assert(has_rule);
+    if (at->ip != CODE || load(of, at->sp + 8, &caller) != 0)
+        return 1;
+    ck_assert(frame(user, 0, 0));
+    *at = (struct unwind_registers){.ip = caller, .sp = at->sp + 16, .is_return = 1};
+    return 0;
+}
+
+UNIT(who_has_code_of_his_own_is_asked_before_the_rows)
+{
+    struct walked w = {.most = 16};
+    struct rest_walk with = {rule, frame, &w, step};
+    rest = (struct unwind_rest){
+        .has = 1, .end = (STACK & ~UINT64_C(4095)) + 4096, .at = {.ip = CODE, .sp = STACK - 8}};
+    rest.stack[0][STACK % 4096 / 8] = CODE + 0x3000;
+    ck_assert_int_eq(rest_walk(&rest, &with, &far), UNWIND_END_ROOT);
+    ck_assert_int_eq(w.n, 2);
+    ck_assert_uint_eq(w.address[0], 0);
+    ck_assert_uint_eq(w.address[1], CODE + 0x3000 - 1);
+}

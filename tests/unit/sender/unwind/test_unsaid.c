@@ -103,7 +103,7 @@ UNIT(functions_that_end_with_a_call)
     CHECK(ending_pushed - ending, DEPTH(24));
     CHECK(ending_third - ending, DEPTH(8));
     CHECK(ending_third + 1 - ending, DEPTH_RBP(16, 16));
-    CHECK(ending_end - 2 - ending, DEPTH_RBP(80, 16));
+    CHECK(ending_end - 2 - ending, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
     CHECK(ending_end - 1 - ending, DEPTH(8));
 }
 
@@ -160,7 +160,23 @@ UNIT(stacks_that_are_aligned)
     CHECK(aligned_left - aligned, DEPTH(16));
     CHECK(aligned_compiled - aligned, DEPTH(8));
     CHECK(aligned_by_rbp - aligned, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
-    CHECK(aligned_back - aligned, DEPTH_RBP(24, 16));
+    CHECK(aligned_back - aligned, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
+}
+
+/* As V8's builtins: what is called takes off the stack what was pushed for it, and more. */
+CODE(framed,
+     "push %rbp; mov %rsp, %rbp; push %rsi; sub $8, %rsp; call *%rax\nframed_called: mov -8(%rbp), %rcx\n"
+     "mov %rbp, %rsp\nframed_left: pop %rbp\nframed_popped: ret $16");
+PLACE(framed_called);
+PLACE(framed_left);
+PLACE(framed_popped);
+
+UNIT(a_frame_pointer_is_what_is_gone_by)
+{
+    run(framed, framed_end, true);
+    CHECK(framed_called - framed, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
+    CHECK(framed_left - framed, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
+    CHECK(framed_popped - framed, DEPTH(8));
 }
 
 /* Ways that leave something on the stack, or meet with different frames; a number where code might be. */
