@@ -202,6 +202,7 @@ struct ast_trigger {
     struct ast **per;
     uint32_t n_per;
     struct rule_place action_at; /* of the first `sample` in `do`; line 0: none */
+    struct rule_place asks_at;   /* of the first `sample` or `record` */
     bool broken;
     uint32_t pack;
 };

@@ -283,6 +283,8 @@ static bool parse_actions(struct parser *p, struct ast_trigger *ret)
         struct rule_place place = peek(p, 0)->place;
         if (!parse_action(p, ret, &action))
             return false;
+        if (action.kind != RULE_ACTION_KEEP_ALL && ret->asks_at.line == 0)
+            ret->asks_at = place;
         for (uint32_t i = 0; i < actions.n; i++) {
             const struct rule_action *other = (struct rule_action *)actions.items + i;
             if (other->kind == action.kind && other->record == action.record)

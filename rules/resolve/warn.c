@@ -451,6 +451,12 @@ void warn_pack(struct report *report, const struct ast_pack *pack)
         warn_def(report, pack->defs[i]);
     for (uint32_t i = 0; i < pack->n_metrics; i++)
         warn_metric(report, pack, &pack->metrics[i]);
+    for (uint32_t i = 0; i < pack->n_triggers; i++) {
+        const struct ast_trigger *t = &pack->triggers[i];
+        if (t->asks_at.line > 0)
+            report_plain(report, "W214", t->asks_at, NULL,
+                         "no sender is asked for anything yet: this does nothing");
+    }
     for (uint32_t i = 0; i < pack->n_tests; i++) {
         for (uint32_t k = 0; k < pack->tests[i].n_expects; k++)
             warn_ast(report, pack->tests[i].expects[k].that, PLACE_FUNCTION);
