@@ -396,12 +396,30 @@ static int begin_tls(struct connection *c)
     return 0;
 }
 
-/* The first bytes where there is TLS: they decide. */
+/* Whom this address does not understand: told so, and no more. */
+static void refuse(struct connection *c, struct bytes words)
+{
+    struct admin *a = c->admin;
+    io_channel_write(c->channel, words); /* no memory for it: then without a word */
+    connection_end(c, true);
+    timer_arm(a);
+}
+
+static bool has_tls(const struct admin *a)
+{
+    return a->certificates && certificates_has_tls(a->certificates, 0);
+}
+
+/* The first bytes decide. */
 static void on_first_read(void *user, struct bytes in)
 {
     struct connection *c = user;
     struct admin *a = c->admin;
-    if (in.p[0] == TLS_HANDSHAKE) {
+    if (in.p[0] == TLS_HANDSHAKE && !has_tls(a)) {
+        log_limited(LOG_LEVEL_INFO, "TLS failed peer=%s reason=\"the admin address takes none\"",
+                    c->peer.address);
+        refuse(c, refusal_of_tls());
+    } else if (in.p[0] == TLS_HANDSHAKE) {
         if (begin_tls(c) < 0) {
             connection_end(c, false);
             timer_arm(a);
@@ -411,13 +429,11 @@ static void on_first_read(void *user, struct bytes in)
         on_read_tls(c, in);
         if (c->session)
             timer_arm(a);
-    } else if (certificates_allow_plaintext(a->certificates, 0)) {
+    } else if (!has_tls(a) || certificates_allow_plaintext(a->certificates, 0)) {
         io_channel_start(c->channel, &events, c);
         on_read(c, in);
     } else {
-        io_channel_write(c->channel, refusal_of_plaintext(in)); /* no memory for it: then without a word */
-        connection_end(c, true);
-        timer_arm(a);
+        refuse(c, refusal_of_plaintext(in));
     }
 }
 
@@ -502,14 +518,13 @@ static void on_accept(void *user, struct io_channel *channel)
     c->channel = channel;
     c->since = io_loop_now(a->loop);
     c->stalled_at = c->read_at = c->handshake_until = UINT64_MAX;
-    const bool has_tls = a->certificates && certificates_has_tls(a->certificates, 0);
-    if (has_tls && !certificates_allow_plaintext(a->certificates, 0))
+    if (has_tls(a) && !certificates_allow_plaintext(a->certificates, 0))
         c->handshake_until = c->since + HANDSHAKE_NS;
     http_session_on_late_output(c->session, on_late, c);
     c->admin = a;
     link_into(&a->connections, c);
     a->n_connections++;
-    io_channel_start(channel, has_tls ? &first_events : &events, c);
+    io_channel_start(channel, &first_events, c);
     timer_arm(a);
 }
 
