@@ -2,14 +2,16 @@
 /*
  * Everything that a start would stumble over, and what it would not but a person should know, of
  * configurations that need not be in force: what the files say, then what they name (rules, certificates,
- * credentials, folders), then, when asked, whether destinations answer. Nothing is opened for writing and
- * nothing listens.
+ * credentials, folders), then, when asked, whether destinations answer. Nothing is written but a file without
+ * bytes that comes and goes in folders that a start would write to, and nothing listens.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -209,19 +211,43 @@ static bool is_named(const struct settings_strings *names, const char *name)
     return false;
 }
 
+/* Files can be made there. Tried, since what may be written need not take any: /proc, and for root every
+ * folder, is writable. */
+static void look_at_files_in(struct looking *l, const char *key, const char *folder)
+{
+    struct error e;
+    char *path = arena_printf(&l->arena, "%s/.profgate-XXXXXX", folder);
+    autoclose int fd = path ? mkostemp(path, O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        unlink(path);
+        return;
+    }
+    error_set(&e, 0, "the folder %s takes no files: %s", folder, strerror(errno));
+    complain(l, key, e.text);
+}
+
 /* Made by a start where it is missing, in a folder that there is. */
 static void look_at_folder(struct looking *l, const char *key, const char *folder)
 {
+    char *copy = arena_printf(&l->arena, "%s", folder);
+    const bool is_missing = access(folder, F_OK) < 0 && errno == ENOENT;
+    look_at_files_in(l, key, !is_missing ? folder : copy ? dirname(copy) : ".");
+}
+
+/* Appended to; made by a start where it is missing. */
+static void look_at_file(struct looking *l, const char *key, const char *path)
+{
     struct error e;
     struct stat at;
-    char *copy = arena_printf(&l->arena, "%s", folder);
-    const bool is_there = stat(folder, &at) == 0;
-    const char *where = is_there || errno != ENOENT ? folder : copy ? dirname(copy) : ".";
-    if (is_there && !S_ISDIR(at.st_mode))
-        errno = ENOTDIR;
-    else if (access(where, W_OK) == 0)
+    char *copy = arena_printf(&l->arena, "%s", path);
+    if (stat(path, &at) < 0) {
+        look_at_files_in(l, key, copy ? dirname(copy) : ".");
         return;
-    error_set(&e, 0, "the folder %s: %s", where, strerror(errno));
+    }
+    errno = S_ISDIR(at.st_mode) ? EISDIR : 0;
+    if (errno == 0 && access(path, W_OK) == 0)
+        return;
+    error_set(&e, 0, "%s: %s", path, strerror(errno));
     complain(l, key, e.text);
 }
 
@@ -253,13 +279,8 @@ static void look_at_exporter(struct looking *l, const struct config_exporter *x,
         look_at_certificate(l, key, &tls);
     }
     if (path) {
-        char *copy = arena_printf(&l->arena, "%s", path);
-        const char *folder = copy ? dirname(copy) : ".";
         snprintf(key, sizeof key, "exporters.%s.path", x->name);
-        if (access(folder, W_OK) < 0) {
-            error_set(&e, 0, "the folder %s: %s", folder, strerror(errno));
-            complain(l, key, e.text);
-        }
+        look_at_file(l, key, path);
     }
     snprintf(key, sizeof key, "exporters.%s.sending_queue.storage", x->name);
     if (storage && storage[0])

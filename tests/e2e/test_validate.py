@@ -100,7 +100,7 @@ rules:
             f"{path}:1:23: metrics.exporters names otlp/mtrics, which is not among exporters; did you mean otlp/metrics?",
             f"{path}:2:24: profiles.exporters names prometheusremotewrite/w, which takes metrics only",
             f"{path}:4:17: warning: nothing goes there: neither metrics.exporters nor profiles.exporters names it",
-            f"{path}:5:19: the folder {tmp_path}/nowhere: No such file or directory",
+            f"{path}:5:19: the folder {tmp_path}/nowhere takes no files: No such file or directory",
             f"{path}:9:11: warning: rules.files: nothing matches {tmp_path}/none/*.rules",
             f"{path}:8:18: rules.builtin: there is no shipped pack connecter; did you mean connector?"):
         assert line in lines, text
@@ -195,9 +195,26 @@ exporters:
         f"{path}:4:9: limits.request_bytes must be at most half of limits.memory, or one request could never be read: write 16MiB",
         f'{path}:2:22: address "http://a:1" is host:port, not a URL: write a:1',
         f"{path}:5:17: warning: look.memory: it will be 4MiB, an eighth of limits.memory",
-        f"{path}:5:32: the folder {tmp_path}/none: No such file or directory",
-        f"{path}:9:63: the folder {tmp_path}/file: Not a directory",
+        f"{path}:5:32: the folder {tmp_path}/none takes no files: No such file or directory",
+        f"{path}:9:63: the folder {tmp_path}/file takes no files: Not a directory",
         f"{path}: 9 errors, 1 warning"], "\n".join(lines)
+
+
+def test_folders_that_look_as_if_they_took_files(config, tmp_path):
+    """For root everything may be written, and /proc takes nothing; what is appended to needs no folder that does."""
+    path = config(f"""look: {{ memory: 8MiB, storage: /proc }}
+metrics: {{ exporters: [file/a, file/b, otlp/x] }}
+exporters:
+  file/a: {{ path: /dev/stdout }}
+  file/b: {{ path: {tmp_path} }}
+  otlp/x: {{ endpoint: "http://a:1", sending_queue: {{ storage: /proc/self/queue }} }}
+""")
+    code, lines, _ = validate(path)
+    assert code == 1 and lines == [
+        f"{path}:1:32: the folder /proc takes no files: No such file or directory",
+        f"{path}:5:19: {tmp_path}: Is a directory",
+        f"{path}:6:63: the folder /proc/self takes no files: No such file or directory",
+        f"{path}: 3 errors, 0 warnings"], "\n".join(lines)
 
 
 @pytest.mark.parametrize("name,says", [
