@@ -311,6 +311,16 @@ static uint32_t put_location(struct stacks *s, struct bytes written)
                                         .n_attrs = type != NULL});
 }
 
+/* "1fffffffffffffffff main": of no machine that perf runs on. */
+static bool is_no_address(struct bytes line)
+{
+    struct bytes word = bytes_word(&line);
+    size_t n = 0;
+    while (n < word.n && bytes_hex_value(word.p[n]) >= 0)
+        n++;
+    return n == word.n && n > 16;
+}
+
 static bool is_source(struct bytes line)
 {
     struct bytes file;
@@ -461,6 +471,8 @@ static int read_line(struct reading *r, struct bytes line, struct bytes *rest, u
     if (line.p[0] == '#')
         return 0;
     bool is_inside = is_blank(line.p[0]);
+    if (is_inside && is_no_address(line))
+        return error_set(e, FROM_TEXT_MALFORMED, "an address of more than 16 digits");
     struct bytes words = line;
     if (is_inside && is_branch(bytes_word(&words))) {
         r->has_branches = true;

@@ -254,6 +254,8 @@ UNIT(what_is_no_perf_script_is_refused_by_its_line)
     expect_refused(FROM_TEXT_PERF_SCRIPT, "ls 12 1.5: cycles:\n\t401 main\nwhat is this\n",
                    "line 3: neither");
     expect_refused(FROM_TEXT_PERF_SCRIPT, "# nothing\n", "no stack");
+    expect_refused(FROM_TEXT_PERF_SCRIPT, "ls 12 1.5: cycles:\n\t1fffffffffffffff0 main (/bin/ls)\n",
+                   "line 2: an address of more than 16 digits");
 }
 
 /* Samples that have no frame at all may be wanted for their counts; of branches somebody expects stacks. */
