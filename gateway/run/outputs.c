@@ -22,6 +22,7 @@ struct leaving {      /* one exporter, and of metrics its output */
     struct output *output;     /* NULL: raw profiles go there */
     bool own, own_deltas;      /* the gateway's own numbers go there */
     struct metric_batch *said; /* of them, at the last flush; NULL: cumulative, or none yet */
+    struct log_limit told;     /* that there was no room */
 };
 
 struct outputs {
@@ -326,8 +327,8 @@ bool outputs_flush(struct outputs *o, bool is_last)
         if (o->leaving[i].own)
             flush_own(o, &o->leaving[i]);
         if (!is_last && !exporter_is_ready(o->leaving[i].exporter)) {
-            log_limited(LOG_LEVEL_WARN, "no room for metrics: the window goes on destination=%s",
-                        o->leaving[i].name);
+            log_write_limited(&o->leaving[i].told, LOG_LEVEL_WARN,
+                              "no room for metrics: the window goes on destination=%s", o->leaving[i].name);
             is_whole = false;
             continue;
         }

@@ -34,7 +34,8 @@ static const struct settings_row rows[] = {
 struct receiver {
     struct sending sending;
     enum remote_write_version version;
-    bool said_deaf; /* that it does not understand 2.0 */
+    bool said_deaf;        /* that it does not understand 2.0 */
+    struct log_limit told; /* that it wrote less */
     struct prometheus_options prometheus;
 };
 
@@ -122,10 +123,10 @@ static void on_answer(void *user, const struct client_answer *answer)
         to->said_deaf = true;
     } else if (samples < answer->items) {
         stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, answer->items - samples);
-        log_limited(LOG_LEVEL_WARN,
-                    "wrote less than it acknowledged destination=%s written=%" PRIu64
-                    " acknowledged=%" PRIu64,
-                    o->name, samples, answer->items);
+        log_write_limited(&to->told, LOG_LEVEL_WARN,
+                          "wrote less than it acknowledged destination=%s written=%" PRIu64
+                          " acknowledged=%" PRIu64,
+                          o->name, samples, answer->items);
     }
 }
 

@@ -23,6 +23,8 @@ struct dead_letters {
     uint64_t bytes, bytes_max; /* the journal's thread */
     atomic_uint_fast64_t kept; /* since it was asked last */
     struct coding_decoder *decoder;
+    char name[256];
+    struct log_limit told;
 };
 
 struct letter {
@@ -70,6 +72,7 @@ int dead_letters_open(struct dead_letters **ret, const char *folder, const char 
     d->kind = strstr(name, ".metrics") ? JOURNAL_METRICS : JOURNAL_PROFILES;
     d->ending = d->kind == JOURNAL_METRICS ? "metrics" : "profiles";
     d->bytes_max = bytes_max;
+    snprintf(d->name, sizeof d->name, "%s", name);
     d->bytes = bytes_in(d->folder);
     *ret = d;
     return 0;
@@ -139,8 +142,9 @@ static void on_read(struct journal_read *r)
     if (done == 0)
         l->to->kept++;
     else
-        log_limited(LOG_LEVEL_ERROR, "a dead letter could not be kept items=%" PRIu64 " error=\"%s\"",
-                    r->items, strerror(-done));
+        log_write_limited(&l->to->told, LOG_LEVEL_ERROR,
+                          "a dead letter could not be kept destination=%s items=%" PRIu64 " error=\"%s\"",
+                          l->to->name, r->items, strerror(-done));
     journal_remove(l->journal, l->number);
     buffer_release(&r->body);
     free(l);

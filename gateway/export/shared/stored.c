@@ -59,6 +59,8 @@ struct stored {
     /* From the journal's thread, told from the loop. */
     atomic_uint_fast64_t lost, damaged, expired, set_aside, failures;
     atomic_bool is_open, is_failing;
+
+    struct log_limit told[JOURNAL_OVER + 1], told_left; /* by kind of event; what stays on disk */
 };
 
 /* ---- what a record says of its body ---- */
@@ -355,8 +357,9 @@ void stored_event(struct stored *s, const struct client_event *event)
 {
     bool unsafe = event->tag > 0 && event->kind != CLIENT_RETRIED && is_unsafe(s, event->tag);
     if (event->kind == CLIENT_SHUT_DOWN && event->tag > 0 && !unsafe) {
-        log_limited(LOG_LEVEL_INFO, "stays on disk for the next start destination=%s items=%" PRIu64,
-                    s->outcome->name, event->items);
+        log_write_limited(&s->told_left, LOG_LEVEL_INFO,
+                          "stays on disk for the next start destination=%s items=%" PRIu64, s->outcome->name,
+                          event->items);
         return;
     }
     outcome_event(s->outcome, event);
@@ -373,6 +376,7 @@ void stored_event(struct stored *s, const struct client_event *event)
 static void on_journal(void *user, const struct journal_event *e)
 {
     struct stored *s = user;
+    struct log_limit *limit = &s->told[e->kind];
     switch (e->kind) {
     case JOURNAL_SET_ASIDE:
         s->set_aside++;
@@ -383,28 +387,28 @@ static void on_journal(void *user, const struct journal_event *e)
         break;
     case JOURNAL_DAMAGED:
         s->damaged += e->items;
-        log_limited(LOG_LEVEL_ERROR, "a stored request is damaged destination=%s items=%" PRIu64, s->name,
-                    e->items);
+        log_write_limited(limit, LOG_LEVEL_ERROR, "a stored request is damaged destination=%s items=%" PRIu64,
+                          s->name, e->items);
         break;
     case JOURNAL_EXPIRED: s->expired += e->items; break;
     case JOURNAL_EVICTED: break; /* not asked for */
     case JOURNAL_PUT_BACK:
-        log_limited(LOG_LEVEL_ERROR,
-                    "the storage was removed: what was in it is written anew destination=%s file=%s "
-                    "records=%" PRIu64,
-                    s->name, e->text, e->records);
+        log_write_limited(limit, LOG_LEVEL_ERROR,
+                          "the storage was removed: what was in it is written anew destination=%s file=%s "
+                          "records=%" PRIu64,
+                          s->name, e->text, e->records);
         break;
     case JOURNAL_FAILED:
         s->failures++;
         s->is_failing = true;
-        log_limited(LOG_LEVEL_ERROR, "the storage takes nothing destination=%s error=\"%s\"", s->name,
-                    e->text);
+        log_write_limited(limit, LOG_LEVEL_ERROR, "the storage takes nothing destination=%s error=\"%s\"",
+                          s->name, e->text);
         break;
     case JOURNAL_DELETED: break; /* the gauge follows */
     case JOURNAL_OVER: s->is_over = true; break;
     case JOURNAL_RECOVERED:
         s->is_failing = false;
-        log_limited(LOG_LEVEL_INFO, "the storage takes again destination=%s", s->name);
+        log_write_limited(limit, LOG_LEVEL_INFO, "the storage takes again destination=%s", s->name);
         break;
     }
     if (s->is_open)
