@@ -225,6 +225,13 @@ struct output_cell *output_cell_or_overflow(struct output *o, uint32_t resource,
     return cell ? cell : output_cell_live(o, RESOURCE_OVERFLOW, metric, metric); /* always there */
 }
 
+void output_begin_anew(struct output_cell *cell, uint64_t start)
+{
+    cell->value -= cell->told;
+    cell->told = 0;
+    cell->start = start;
+}
+
 static void add_to_cell(struct output *o, struct output_cell *cell, int64_t sum)
 {
     bool gauge = o->all->metrics[cell->metric].kind == METRIC_GAUGE;
@@ -234,6 +241,9 @@ static void add_to_cell(struct output *o, struct output_cell *cell, int64_t sum)
         cell->value = 0;
         cell->interval = o->interval;
     }
+    int64_t all;
+    if (!gauge && cell->told != 0 && __builtin_add_overflow(cell->value, sum, &all))
+        output_begin_anew(cell, o->window_start);
     cell->value = add_clamped(cell->value, sum);
     cell->window = add_clamped(cell->window, sum);
     cell->changed = true;

@@ -150,6 +150,11 @@ struct output_cell *output_cell_or_overflow(struct output *o, uint32_t resource,
 /* Alive or not; NULL: there is none. */
 struct output_cell *output_cell_find(const struct output *o, uint32_t resource, uint32_t series);
 
+/* A cumulative sum has a new start and counts from there, as a restart does it (data model, "Resets and
+ * Gaps"), also where it would pass the end of the range: a peer chooses the values. What was told stays told,
+ * what was not goes on. */
+void output_begin_anew(struct output_cell *cell, uint64_t start);
+
 /* Adds to a series that has a name, or where there is no room for one to its overflow. */
 void output_add_to(struct output *o, uint32_t resource, uint32_t series, uint32_t metric, int64_t sum);
 

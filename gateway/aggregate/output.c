@@ -81,17 +81,14 @@ struct output *output_free(struct output *o)
     return NULL;
 }
 
-/* As a restart does it (data model, "Resets and Gaps"): each cumulative stream has a new start and counts
- * from there. What was told under the wrong times stays told, so that nothing is counted twice. */
+/* Each cumulative stream begins anew, whose values were told under the wrong times. */
 static void put_back(struct output *o, uint64_t now)
 {
     struct output_tables *t = &o->tables;
     for (uint32_t i = 0; i < t->cells.n; i++) {
         struct output_cell *cell = &t->cells.p[i];
-        if (o->all->metrics[cell->metric].kind == METRIC_SUM) {
-            cell->value -= cell->told;
-            cell->told = 0;
-        }
+        if (o->all->metrics[cell->metric].kind == METRIC_SUM)
+            output_begin_anew(cell, now);
         cell->start = now;
         cell->last = min_of(cell->last, now);
         cell->chosen = min_of(cell->chosen, now);

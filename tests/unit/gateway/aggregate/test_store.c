@@ -249,6 +249,28 @@ UNIT(a_clock_that_is_put_right_begins_anew)
     }
 }
 
+/* A sample of 2^63 - 1 is a step as large as there is; what comes after it counts again. */
+UNIT(a_sum_at_the_end_of_the_range_begins_anew)
+{
+    for (int t = METRIC_DELTA; t <= METRIC_CUMULATIVE; t++) {
+        static const int64_t added[] = {3, INT64_MAX, 4, 5}, cumulative[] = {3, INT64_MAX, 4, 9};
+        static const uint64_t starts[] = {0, 10, 20, 20};
+        struct output_options options = OUTPUT_OPTIONS_DEFAULT;
+        options.temporality = (enum metric_temporality)t;
+        struct one_worker w = one_worker(options);
+        for (uint32_t i = 0; i < ARRAY_LEN(added); i++) {
+            add(w.a, "shop", 1, "x", added[i]);
+            apply(&w, T0 + (10 * i + 5) * SECOND);
+            struct metric_batch *b = collect(w.o, T0 + (10 * i + 10) * SECOND);
+            const struct metric_point *p = unit_made(find(b, "shop", "samples", "l", "x"));
+            ck_assert_int_eq(p->integer, t == METRIC_DELTA ? added[i] : cumulative[i]);
+            ck_assert_uint_eq(p->start_unix_nano, T0 + (t == METRIC_DELTA ? 10 * i : starts[i]) * SECOND);
+            metric_batch_free(b);
+        }
+        end(&w);
+    }
+}
+
 /* What is caught up with in a minute is no reason to begin anew. */
 UNIT(a_clock_that_steps_back_a_minute_goes_on)
 {
