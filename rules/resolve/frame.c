@@ -454,6 +454,17 @@ static bool resolve_extensions(struct resolver *r, const struct ast_def *def, st
     return good;
 }
 
+/* By its heaviest row. */
+static void weigh_table(struct rule_table *t)
+{
+    for (uint32_t i = 0; i < t->n_rows; i++) {
+        const struct rule_row *row = &t->rows[i];
+        const uint32_t when = row->when ? row->when->n_written : 0;
+        for (uint32_t k = 0; k < t->n_columns; k++)
+            t->n_written = max_of(t->n_written, when + (row->cells[k] ? row->cells[k]->n_written : 0));
+    }
+}
+
 const struct rule_table *resolve_table(struct resolver *r, const struct ast_def *def)
 {
     const struct ast_table *a = &def->table;
@@ -480,5 +491,6 @@ const struct rule_table *resolve_table(struct resolver *r, const struct ast_def 
         good &= add_row(r, def, &a->rows[i], &rows);
     t->rows = rows.items;
     t->n_rows = rows.n;
+    weigh_table(t);
     return good ? t : NULL;
 }

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "rules/tree/limits.h"
+
 #define KINDS_SAMPLE (1u << DEF_SAMPLE | 1u << DEF_TEXT)
 #define KINDS_TEXT   (1u << DEF_TEXT)
 
@@ -173,6 +175,57 @@ static const struct rule_text *same_text(struct resolver *r, const struct ast *a
     return part_of_name(r, name, &part) ? part.text : NULL;
 }
 
+/* ---- as it is written out -------------------------------------------------------------------- */
+
+/* Texts and conditions that use each other twice a step would be 2 to the number of steps, each of which a
+ * sample may have to be asked. */
+static bool is_too_long(struct resolver *r, uint32_t n, struct rule_place place)
+{
+    return n > RULES_WRITTEN_MAX &&
+           !wrong(r, "E127", place, NULL, "more than %u parts and conditions, written out",
+                  RULES_WRITTEN_MAX);
+}
+
+static uint32_t weight_of(const struct rule_text_part *part)
+{
+    while (part->kind == RULE_TEXT_CAPTURE)
+        part = part->from;
+    switch (part->kind) {
+    case RULE_TEXT_GROUP: return part->text->n_written;
+    case RULE_TEXT_COLUMN: return 1 + part->table->n_written;
+    case RULE_TEXT_FIELD_OF:
+    case RULE_TEXT_FIELD: return 1 + (part->field.table ? part->field.table->n_written : 0);
+    default: return 1;
+    }
+}
+
+static bool weigh_text(struct resolver *r, struct rule_text *text)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < text->n_choices; i++) {
+        const struct rule_choice *choice = &text->choices[i];
+        n += choice->when ? choice->when->n_written : 0;
+        for (uint32_t j = 0; j < choice->n_parts; j++)
+            n += weight_of(&choice->parts[j]);
+        if (is_too_long(r, n, text->place))
+            return false;
+    }
+    text->n_written = n;
+    return true;
+}
+
+static bool weigh_sample(struct resolver *r, struct rule_sample *s)
+{
+    uint32_t n = 1 + (s->text ? s->text->n_written : 0) + (s->text2 ? s->text2->n_written : 0);
+    for (uint32_t i = 0; i < s->n_kids; i++) {
+        n += s->kids[i]->n_written;
+        if (is_too_long(r, n, s->place))
+            return false;
+    }
+    s->n_written = n;
+    return !is_too_long(r, n, s->place);
+}
+
 const struct rule_text *resolve_text(struct resolver *r, const struct ast *a)
 {
     bool same;
@@ -189,7 +242,7 @@ const struct rule_text *resolve_text(struct resolver *r, const struct ast *a)
     text->choices = choices;
     text->n_choices = a->n_kids;
     text->place = a->place;
-    return good ? text : NULL;
+    return good && weigh_text(r, text) ? text : NULL;
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -301,5 +354,5 @@ const struct rule_sample *resolve_sample(struct resolver *r, const struct ast *a
         return out_of_memory(r);
     s->place = a->place;
     s->negated = a->negated;
-    return fill_sample(r, a, s) ? s : NULL;
+    return fill_sample(r, a, s) && weigh_sample(r, s) ? s : NULL;
 }

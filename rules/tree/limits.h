@@ -13,6 +13,7 @@
 #define RULES_NESTING_MAX    32u
 #define RULES_ROWS_MAX       1024u
 #define RULES_COLUMNS_MAX    8u
+#define RULES_WRITTEN_MAX    1024u /* parts of a text, conditions about a sample: with all that they name */
 #define RULES_ERRORS_MAX     20u
 
 #endif

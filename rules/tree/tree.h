@@ -138,6 +138,7 @@ struct rule_sample {
     const bool *directly; /* directly[i]: between chain[i] and chain[i + 1] */
     uint32_t n_chain;
     const struct rule_text *text, *text2;
+    uint32_t n_written; /* as of a text */
     const struct rule_pattern *pattern;
     struct bytes name;
     struct rule_place place;
@@ -188,6 +189,7 @@ struct rule_choice {
 struct rule_text {
     const struct rule_choice *choices;
     uint32_t n_choices;
+    uint32_t n_written; /* parts and conditions, with those that they name: at most RULES_WRITTEN_MAX */
     struct bytes name;
     struct rule_place place;
 };
@@ -210,6 +212,7 @@ struct rule_table {
     bool nearest_leaf;
     const struct rule_row *rows;
     uint32_t n_rows;
+    uint32_t n_written; /* of the heaviest row, as of a text */
     struct rule_place place;
 };
 

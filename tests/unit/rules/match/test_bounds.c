@@ -158,6 +158,21 @@ UNIT(shares_rates_and_frequencies_of_policies)
          put(&t, " } over 1m above 1 do keep all lasting 1m cooldown 1m }\n"))
 }
 
+/* Each step uses the one before twice: 512, and what fills them up to the edge. */
+UNIT(texts_and_conditions_are_written_out_up_to_1024)
+{
+    EDGE(RULES_WRITTEN_MAX, put(&t, "text a0 = \"\" + \"\"\n");
+         for (int i = 1; i < 9; i++) put(&t, "text a%d = a%d + a%d\n", i, i - 1, i - 1);
+         put(&t, "text b = a8"); for (int i = 512; i < n; i++) put(&t, " ?? \"x\""); put(&t, "\n"))
+    EDGE(RULES_WRITTEN_MAX, put(&t, "sample a0 = linked\n");
+         for (int i = 1; i < 9; i++) put(&t, "sample a%d = a%d and a%d\n", i, i - 1, i - 1);
+         put(&t, "sample b = a8"); for (int i = 512; i < n; i++) put(&t, " or linked"); put(&t, "\n"))
+    EDGE(RULES_WRITTEN_MAX, put(&t, "text a0 = \"\" + \"\"\n");
+         for (int i = 1; i < 9; i++) put(&t, "text a%d = a%d + a%d\n", i, i - 1, i - 1);
+         put(&t, "table t (a) over frames { else => a8 }\ntext b = t.a");
+         for (int i = 513; i < n; i++) put(&t, " ?? \"x\""); put(&t, "\n"))
+}
+
 /* 4096 predicates about frames: a matter of all rules together, said when they are lowered. */
 UNIT(a_level_has_4096_predicates)
 {
