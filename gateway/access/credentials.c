@@ -177,6 +177,12 @@ static int add_user(struct credentials *c, struct bytes line, uint32_t number, s
         return error_set(e, -ENOMEM, "out of memory");
     if (!password_hash_is_taken(u.hash))
         return refuse_hash(hash, number, e);
+    if (password_hash_is_slow((const char *)u.hash.p))
+        return error_set(
+            e, -EINVAL,
+            "line %u: this hash takes minutes to verify; bcrypt up to cost %u, SHA-crypt up to %u "
+            "rounds, and scrypt and yescrypt up to N = 2^%u are taken",
+            number, PASSWORD_BCRYPT_MAX, PASSWORD_ROUNDS_MAX, PASSWORD_SCRYPT_MAX);
     return vec_append(&c->users, u) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
 }
 

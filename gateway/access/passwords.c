@@ -59,6 +59,29 @@ bool password_hash_is_taken(struct bytes hash)
     return false;
 }
 
+/* Of crypt(5)'s digits, least first. */
+static uint32_t crypt_digit(char c)
+{
+    static const char digits[] = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (uint32_t)(at - digits) : UINT32_MAX;
+}
+
+bool password_hash_is_slow(const char *hash)
+{
+    const char *cost = hash[0] == '$' ? strchr(hash + 1, '$') : NULL;
+    if (!cost++)
+        return false; /* {SHA} */
+    switch (hash[1]) {
+    case '2': return strtoul(cost, NULL, 10) > PASSWORD_BCRYPT_MAX;
+    case '5':
+    case '6':
+        return bytes_starts(bytes_str(cost), "rounds=") && strtoul(cost + 7, NULL, 10) > PASSWORD_ROUNDS_MAX;
+    case '7': return crypt_digit(cost[0]) > PASSWORD_SCRYPT_MAX;
+    default: return crypt_digit(cost[0] ? cost[1] : 0) + 1 > PASSWORD_SCRYPT_MAX; /* behind its flags */
+    }
+}
+
 static int sha1_matches(const char *password, const char *hash)
 {
     uint8_t want[32], got[EVP_MAX_MD_SIZE];

@@ -47,6 +47,13 @@ void password_job_free(struct password_job *job);
  */
 bool password_hash_is_taken(struct bytes hash);
 
+/* Whether it was made to take minutes and more, or gigabytes: all that wait for the one thread would wait as
+ * long, and so would a stop. A hash that is taken, NUL-terminated. */
+#define PASSWORD_BCRYPT_MAX 16u      /* 2^16 rounds: some seconds */
+#define PASSWORD_ROUNDS_MAX 5000000u /* of SHA-crypt, the same */
+#define PASSWORD_SCRYPT_MAX 18u      /* log2 of N, of yescrypt, too: crypt_gensalt(3) makes no more */
+bool password_hash_is_slow(const char *hash);
+
 /* Whether the password has that hash; both NUL-terminated. Slow. 1, 0, or -ENOMEM: it could not be found out.
  */
 int password_matches(const char *password, const char *hash);

@@ -123,6 +123,20 @@ UNIT(weak_and_unknown_hashes_are_refused_by_name)
     bad_users("a:" BCRYPT "\na:" SHA512 "\n", "a stands there twice");
 }
 
+UNIT(hashes_that_take_minutes_are_refused)
+{
+    static const char *const slow[] = {
+        "a:$2b$17$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui\n",
+        "a:$2y$31$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui\n",
+        "a:$5$rounds=5000001$saltsalt$xlx/1lN1A1c8MNWDyMbkLqHkQzYQ2Q4lXpWmWmLQmd1\n",
+        "a:$6$rounds=999999999$saltsalt$"
+        "qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/\n",
+        "a:$y$jHT$abcdefgh$A5gVXmN1l1gC9kDyYbXQ3vW1nZmQe0m2l9c9mXo4xV7\n",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(slow); i++)
+        bad_users(slow[i], "line 1: this hash takes minutes to verify");
+}
+
 UNIT(no_two_snapshots_have_one_generation)
 {
     struct credentials *a = credentials_new(), *b = unit_made(credentials_new());
