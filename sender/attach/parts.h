@@ -32,8 +32,8 @@ struct sampler {
     struct sample *skel;
     struct ring_buffer *ring, *wants;
     const struct sampler_asked *asked; /* who takes the wants, while sampler_wants runs */
-    const struct unwind_rest *rests;   /* n_rests, the kernel side's memory; NULL: not mapped */
-    uint32_t n_rests;
+    struct bytes rests; /* the kernel side's memory, from the first_rest-th on; .n 0: not mapped */
+    uint32_t n_rests, first_rest;
     struct buffer returned; /* stacks that were walked to their end: lengths and records */
     int returned_fd;        /* readable when some should be taken at once */
     pthread_mutex_t lock;   /* of `returned` */

@@ -66,8 +66,8 @@ int sampler_symbols(struct sampler *s, const uint64_t *address, uint32_t n, stru
 int sampler_wants(struct sampler *s, const struct sampler_asked *asked);
 int sampler_wants_fd(const struct sampler *s);
 
-/* Where the walk of a sampler_asked.rest was; the kernel side's again with sampler_return. NULL: memory is
- * out, and the sample is lost, and counted. */
+/* Where the walk of a sampler_asked.rest was, until the next is asked for; the kernel side's again with
+ * sampler_return. NULL: memory is out, and the sample is lost, and counted. */
 const struct unwind_rest *sampler_rest(struct sampler *s, const struct sample_head *head);
 
 /* Unmaps that memory, which would count as ours too, until it is asked for again: before a while without. */
