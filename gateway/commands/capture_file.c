@@ -122,7 +122,7 @@ static int read_json(const char *path, struct bytes texts, each_request *each, v
         struct bytes text = bytes_of(texts.p, n > 0 ? n : texts.n); /* if it is none, we are told where */
         struct profiles_written as;
         proto.n = 0;
-        r = profiles_json_transcode_as_written(text, &limits, NULL, &proto, &as, e);
+        r = profiles_json_transcode(text, &limits, NULL, &proto, &as, e);
         if (r == 0)
             r = each(context,
                      &(struct capture_request){buffer_bytes(&proto), as.layout, place, .was_json = true});

@@ -93,7 +93,7 @@ static enum refusal read_json(struct converting *c, struct bytes body)
 {
     static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct profiles_written as = {c->layout, 0};
-    int r = profiles_json_transcode_as_written(body, &limits, c->budget, &c->request, &as, c->why);
+    int r = profiles_json_transcode(body, &limits, c->budget, &c->request, &as, c->why);
     c->layout = as.layout;
     c->otlp = buffer_bytes(&c->request);
     return r == 0                      ? REFUSAL_NONE

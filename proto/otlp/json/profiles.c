@@ -9,7 +9,6 @@
 #include "proto/otlp/json/names.h"
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/value.h"
-#include "proto/otlp/layouts/legacy.h"
 #include "proto/wire/writer.h"
 
 #define NO_MARK SIZE_MAX
@@ -108,16 +107,12 @@ static int grow(struct buffer *b, size_t more, struct budget *budget)
     return 0;
 }
 
-static inline int reserve(struct buffer *b, size_t more, struct budget *budget)
-{
-    if (likely(b->p && more <= b->cap - b->n))
-        return 0;
-    return grow(b, more, budget);
-}
-
 static inline int room(struct transcode *t, size_t more)
 {
-    return reserve(t->w.out, more, t->budget);
+    struct buffer *b = t->w.out;
+    if (likely(b->p && more <= b->cap - b->n))
+        return 0;
+    return grow(b, more, t->budget);
 }
 
 /* ---- containers ------------------------------------------------------------------------------- */
@@ -427,9 +422,8 @@ static int walk_layouts(struct transcode *t, struct bytes json)
     }
 }
 
-int profiles_json_transcode_as_written(struct bytes json, const struct profiles_limits *limits,
-                                       struct budget *budget, struct buffer *out,
-                                       struct profiles_written *ret, struct error *e)
+int profiles_json_transcode(struct bytes json, const struct profiles_limits *limits, struct budget *budget,
+                            struct buffer *out, struct profiles_written *ret, struct error *e)
 {
     struct transcode t;
     size_t guess = json.n / JSON_PER_BYTE + FIELD_ROOM + PROFILES_PADDING;
@@ -445,33 +439,4 @@ int profiles_json_transcode_as_written(struct bytes json, const struct profiles_
     if (r == 0)
         *ret = (struct profiles_written){t.layout, t.unknown_fields};
     return r;
-}
-
-/* What was written from `n` on has an older layout: translates it in place. */
-static int translate(enum profiles_layout from, size_t n, const struct profiles_limits *limits,
-                     struct budget *budget, struct buffer *out, struct error *e)
-{
-    struct buffer translated = BUFFER_INIT(0);
-    int r = legacy_transcode(from, bytes_of(out->p + n, out->n - n), limits, budget, &translated, e);
-    out->n = n;
-    if (r == PROFILES_OVER_BUDGET)
-        error_set(e, 0, "memory for the request, translated from OTLP profiles %s, is short",
-                  profiles_layout_name(from));
-    if (r == 0)
-        r = reserve(out, translated.n + PROFILES_PADDING, budget);
-    if (r == 0) {
-        memcpy(out->p + n, translated.p, translated.n + PROFILES_PADDING);
-        out->n += translated.n;
-    }
-    legacy_release(&translated, budget);
-    return r;
-}
-
-int profiles_json_transcode(struct bytes json, const struct profiles_limits *limits, struct budget *budget,
-                            struct buffer *out, struct error *e)
-{
-    const size_t n = out->n;
-    struct profiles_written as;
-    int r = profiles_json_transcode_as_written(json, limits, budget, out, &as, e);
-    return r == 0 && profiles_layout_is_old(as.layout) ? translate(as.layout, n, limits, budget, out, e) : r;
 }

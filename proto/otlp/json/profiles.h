@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * OTLP/JSON profiles: a request in the JSON encoding (OTLP specification, "JSON Protobuf Encoding";
- * protobuf.dev "ProtoJSON Format") written again as protobuf, which profiles_decode then reads like any
- * other.
+ * protobuf.dev "ProtoJSON Format") written again as protobuf, which profiles_decode_as then reads like
+ * any other.
  *
  * Taken: lowerCamelCase keys, and those of the .proto as the Collector does; fields in any order; unknown
  * keys with whatever they hold are passed over; null is an absent field; of a key given twice the last scalar
@@ -29,13 +29,7 @@
  * 0; PROFILES_MALFORMED, where *e begins with the place, "resourceProfiles[0].…[3].stackIndex: … at byte
  * 812"; PROFILES_OVER_BUDGET: the budget is spent; PROFILES_TOO_LARGE: longer than out->max; -ENOMEM. On
  * failure nothing is appended. */
-int profiles_json_transcode_as_written(struct bytes json, const struct profiles_limits *limits,
-                                       struct budget *budget, struct buffer *out,
-                                       struct profiles_written *ret, struct error *e);
-
-/* The same, always in layout 1.10. What was older is longer in it: each field of one byte can become eight,
- * and each of several sample types a profile; limits->column_bytes and the budget bound that too. */
 int profiles_json_transcode(struct bytes json, const struct profiles_limits *limits, struct budget *budget,
-                            struct buffer *out, struct error *e);
+                            struct buffer *out, struct profiles_written *ret, struct error *e);
 
 #endif

@@ -73,10 +73,8 @@ UNIT(one_request_means_the_same_in_five_layouts)
     free(m);
 }
 
-/* The model in that layout, as JSON; `as_written`: read as the layout that is recognised, else always
- * as 1.10. */
-static struct meaning meaning_of_json(const struct model *m, enum profiles_layout layout, bool as_written,
-                                      uint32_t seed)
+/* The model in that layout, as JSON. */
+static struct meaning meaning_of_json(const struct model *m, enum profiles_layout layout, uint32_t seed)
 {
     struct made made;
     struct buffer json = BUFFER_INIT(0), out = BUFFER_INIT(0);
@@ -84,14 +82,11 @@ static struct meaning meaning_of_json(const struct model *m, enum profiles_layou
     const enum profiles_layout want = layout == PROFILES_LAYOUT_1_9 ? PROFILES_LAYOUT_1_10 : layout;
     encode_model(m, layout, seed % 3 == 0, false, made_begin(&made));
     json_of_request(&json, layout, buffer_bytes(&made.b));
-    int r = as_written
-                ? profiles_json_transcode_as_written(buffer_bytes(&json), &limits, NULL, &out, &as, &made.e)
-                : profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &out, &made.e);
+    int r = profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &out, &as, &made.e);
     ck_assert_msg(r == 0, "seed %u, %s: condition %d: %s", seed, profiles_layout_name(layout), r,
                   made.e.text);
     ck_assert_uint_eq(as.unknown_fields, 0);
-    ck_assert_str_eq(profiles_layout_name(as.layout),
-                     profiles_layout_name(as_written ? want : PROFILES_LAYOUT_1_10));
+    ck_assert_str_eq(profiles_layout_name(as.layout), profiles_layout_name(want));
     r = profiles_decode_as(&made.v, buffer_bytes(&out), as.layout, &limits, &made.e);
     ck_assert_msg(r == 0, "seed %u, %s: condition %d: %s", seed, profiles_layout_name(layout), r,
                   made.e.text);
@@ -115,7 +110,7 @@ UNIT(one_request_means_the_same_in_five_layouts_of_json)
         random_model(m, seed);
         struct meaning want = meaning_of(m, PROFILES_LAYOUT_1_10, true, seed);
         for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-            struct meaning have = meaning_of_json(m, all[i], seed % 2, seed);
+            struct meaning have = meaning_of_json(m, all[i], seed);
             char what[64];
             snprintf(what, sizeof what, "seed %u, JSON of %s", seed, profiles_layout_name(all[i]));
             same_meaning(what, have.view, want.view);
