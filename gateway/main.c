@@ -60,29 +60,19 @@ static const struct settings_command profgate = {
              "  3  the environment refuses\n",
 };
 
-/* 0; else what to end with, told: one word at most, which may be --help. */
-static int takes_one(const struct settings_command *c, int argc, char **argv, int *ret_code)
+/* Whether there is one word at most; else that is told. */
+static bool takes_one(const struct settings_command *c, int argc, char **argv)
 {
-    if (argc == 2 && settings_is_help(argv[1])) {
-        settings_command_help(c, stdout);
-        *ret_code = EXIT_DONE;
-        return 1;
-    }
-    if (argc > 2) {
+    if (argc > 2)
         fprintf(stderr, "%s: %s: not expected here\n", c->name, argv[2]);
-        *ret_code = EXIT_USAGE;
-        return 1;
-    }
-    return 0;
+    return argc <= 2;
 }
 
 static int run_help(int argc, char **argv)
 {
     int used;
     const struct settings_command *c = settings_command_find(&profgate, argc, argv, &used);
-    if (argc == 2 && settings_is_help(argv[1]))
-        c = &help_command;
-    else if (used + 1 < argc)
+    if (used + 1 < argc)
         return settings_command_missing(c, argv[used + 1]);
     settings_command_help(c, stdout);
     return EXIT_DONE;
@@ -96,9 +86,8 @@ static int run_version(int argc, char **argv)
 
 static int run_completion(int argc, char **argv)
 {
-    int code;
-    if (takes_one(&completion_command, argc, argv, &code))
-        return code;
+    if (!takes_one(&completion_command, argc, argv))
+        return EXIT_USAGE;
     for (const struct settings_word *w = completion_shells; argc == 2 && w->word; w++)
         if (strcmp(w->word, argv[1]) == 0) {
             settings_completion(&profgate, (enum completion_shell)w->value, stdout);
@@ -126,9 +115,8 @@ static int run_manual(int argc, char **argv)
     const struct settings_manual program = {"PROFGATE", "1", PROFGATE_VERSION,
                                             "profgate.yaml(5), profsend(8)"},
                                  config = {"PROFGATE.YAML", "5", PROFGATE_VERSION, "profgate(1)"};
-    int code;
-    if (takes_one(&manual_command, argc, argv, &code))
-        return code;
+    if (!takes_one(&manual_command, argc, argv))
+        return EXIT_USAGE;
     if (argc == 2 && strcmp(argv[1], "config") == 0)
         return print_config_manual(&config);
     if (argc == 2) {

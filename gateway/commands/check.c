@@ -117,10 +117,6 @@ static int run(int argc, char **argv)
     int r = settings_defaults(&flags, &a, NULL);
     if (r == 0)
         r = settings_flags(&flags, argc, argv, &a, NULL, &rest, &e);
-    if (r == SETTINGS_HELP) {
-        settings_command_help(&conformance_command, stdout);
-        return EXIT_DONE;
-    }
     if (r == 0 && a.rules && rest == argc) {
         check_report_rules(a.format == FORMAT_JSON);
         return EXIT_DONE;

@@ -324,10 +324,6 @@ static int run(int argc, char **argv)
     struct stat st;
     int rest = 0, code = EXIT_DONE;
     int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
-    if (r == SETTINGS_HELP) {
-        settings_command_help(&convert_command, stdout);
-        return EXIT_DONE;
-    }
     if (r == 0 && argc - rest < 2)
         r = error_set(&e, -EINVAL, "name what is converted, and into what");
     const char *out = argc - rest > 0 ? argv[argc - 1] : "";

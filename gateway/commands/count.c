@@ -296,23 +296,18 @@ static int run(int argc, char **argv)
     int rest = argc;
     int r = arguments.config ? settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e) : -ENOMEM;
     int code = EXIT_USAGE;
-    if (r == SETTINGS_HELP) {
-        settings_command_help(&count_command, stdout);
-        code = EXIT_DONE;
-    } else {
-        if (r == 0 && rest == argc)
-            r = error_set(&e, -EINVAL, "name a captured request");
-        if (r == 0)
-            r = configure(&arguments, &e);
-        if (r == 0)
-            r = rule_files_load(&rules, arguments.config, NULL, &e);
-        if (r == 0) {
-            r = count(&arguments, argv + rest, argc - rest, &rules, &e);
-            code = r == 0 ? EXIT_DONE : EXIT_NO;
-        }
-        if (r < 0)
-            fprintf(stderr, "profgate count: %s\n", e.text[0] ? e.text : "out of memory");
+    if (r == 0 && rest == argc)
+        r = error_set(&e, -EINVAL, "name a captured request");
+    if (r == 0)
+        r = configure(&arguments, &e);
+    if (r == 0)
+        r = rule_files_load(&rules, arguments.config, NULL, &e);
+    if (r == 0) {
+        r = count(&arguments, argv + rest, argc - rest, &rules, &e);
+        code = r == 0 ? EXIT_DONE : EXIT_NO;
     }
+    if (r < 0)
+        fprintf(stderr, "profgate count: %s\n", e.text[0] ? e.text : "out of memory");
     rule_files_release(&rules);
     config_free(arguments.config);
     buffer_release(&arguments.files);

@@ -190,10 +190,6 @@ static int run(int argc, char **argv)
     struct error e = {""};
     int rest = argc, code = EXIT_USAGE;
     int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
-    if (r == SETTINGS_HELP) {
-        settings_command_help(&look_command, stdout);
-        return EXIT_DONE;
-    }
     if (r == 0 && rest == argc)
         r = error_set(&e, -EINVAL, "name a captured request or a profile");
     if (r == 0)

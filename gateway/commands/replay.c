@@ -222,10 +222,7 @@ static int run(int argc, char **argv)
     struct error e = {""};
     int rest = argc, code = EXIT_USAGE;
     int r = settings_flags(&flags, argc, argv, &arguments, &arena, &rest, &e);
-    if (r == SETTINGS_HELP) {
-        settings_command_help(&replay_command, stdout);
-        code = EXIT_DONE;
-    } else if (r == 0 && rest == argc) {
+    if (r == 0 && rest == argc) {
         r = error_set(&e, -EINVAL, "name a file or a folder of them");
     } else if (r == 0) {
         r = replay(&arguments, argv + rest, argc - rest, &e);

@@ -364,10 +364,7 @@ static int run(int argc, char **argv)
     c->put = (struct json)JSON_INIT(&c->out);
     c->put.spaced = true;
     int r = settings_flags(verbs[verb].command->flags, argc, argv, c, NULL, &rest, &e);
-    if (r == SETTINGS_HELP) {
-        settings_command_help(verbs[verb].command, stdout);
-        r = EXIT_DONE;
-    } else if (r < 0) {
+    if (r < 0) {
         fprintf(stderr, "%s: %s\n", verbs[verb].command->name, e.text);
         r = EXIT_USAGE;
     } else {

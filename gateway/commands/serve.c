@@ -125,10 +125,6 @@ static int serve(int argc, char **argv)
     int rest = 0, code = EXIT_USAGE;
     gateway_hold_hangup();
     int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
-    if (r == SETTINGS_HELP) {
-        settings_command_help(&serve_command, stdout);
-        return EXIT_DONE;
-    }
     if (r == 0 && rest < argc)
         r = error_set(&e, -EINVAL, "%s is no flag; serve takes flags only", argv[rest]);
     struct config *c = config_new(export_kinds);

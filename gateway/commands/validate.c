@@ -400,10 +400,6 @@ static int run(int argc, char **argv)
     struct error e = {""};
     int rest = 0, worst = EXIT_DONE;
     int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
-    if (r == SETTINGS_HELP) {
-        settings_command_help(&validate_command, stdout);
-        return EXIT_DONE;
-    }
     if (r == 0 && rest == argc)
         r = error_set(&e, -EINVAL, "no configuration is named");
     if (r < 0) {

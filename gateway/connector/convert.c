@@ -239,10 +239,6 @@ static int run(int argc, char **argv)
     struct error e = {""};
     int rest = argc;
     int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
-    if (r == SETTINGS_HELP) {
-        settings_command_help(&from_connector_command, stdout);
-        return EXIT_DONE;
-    }
     if (r == 0 && rest + 1 != argc)
         r = error_set(&e, -EINVAL, "name one configuration file");
     if (r < 0) {

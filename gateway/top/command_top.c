@@ -451,10 +451,6 @@ static int top(int argc, char **argv)
     struct top t = {.options = {.url = URL_DEFAULT, .interval = NSEC_PER_SEC}, .exit_code = EXIT_ENVIRONMENT};
     struct error e = {0};
     int rest, r = settings_flags(&flags, argc, argv, &t.options, NULL, &rest, &e);
-    if (r == SETTINGS_HELP) {
-        settings_command_help(&top_command, stdout);
-        return EXIT_DONE;
-    }
     if (r == 0 && rest < argc)
         r = error_set(&e, -EINVAL, "%s: not expected here", argv[rest]);
     if (r == 0)

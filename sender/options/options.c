@@ -40,11 +40,13 @@ void options_manual(FILE *to)
 static int read_arguments(struct options *o, int argc, char **argv, struct error *e)
 {
     int rest;
+    o->help = settings_asks_help(argc, argv);
+    if (o->help)
+        return 0;
     int r = settings_flags(&options_section, argc, argv, o, &o->arena, &rest, e);
-    o->help = r == SETTINGS_HELP;
     if (r == 0 && rest < argc)
         r = error_set(e, -EINVAL, "%s: no such option (try --help)", argv[rest]);
-    return min_of(r, 0);
+    return r;
 }
 
 static int settle_kinds(struct options *o, struct error *e)

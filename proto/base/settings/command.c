@@ -50,9 +50,9 @@ int settings_command_run(const struct settings_command *c, int argc, char **argv
     c = settings_command_find(c, argc, argv, &used);
     argc -= used;
     argv += used;
-    if (c->run)
+    bool asked = c->run ? settings_asks_help(argc, argv) : argc > 1 && settings_is_help(argv[1]);
+    if (c->run && !asked)
         return c->run(argc, argv);
-    bool asked = argc > 1 && settings_is_help(argv[1]);
     if (argc > 1 && !asked)
         return settings_command_missing(c, argv[1]);
     settings_command_help(c, asked ? stdout : stderr);

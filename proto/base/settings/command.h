@@ -18,7 +18,8 @@ struct settings_command {
     const struct settings_section *flags; /* NULL: none */
     const struct settings_command *const
         *commands;                     /* what the next word may be, up to NULL; NULL: no command */
-    int (*run)(int argc, char **argv); /* argv[0] is the name's last word; returns the exit code */
+    int (*run)(int argc, char **argv); /* argv[0] is the name's last word, no other one asks for help; returns
+                                          the exit code */
     const char *exits;                 /* of a program: what its exit codes mean, as lines */
 };
 
@@ -36,7 +37,7 @@ int settings_command_missing(const struct settings_command *c, const char *word)
 /* The exit code of wrong usage. */
 #define SETTINGS_WRONG_USAGE 2
 
-/* Runs the command that the words name. Without one --help and -h print, to stdout, what there is; else that
+/* Runs the command that the words name; with --help or -h prints, to stdout, what it is. Without one that
  * goes to stderr. Returns the exit code. */
 int settings_command_run(const struct settings_command *c, int argc, char **argv);
 

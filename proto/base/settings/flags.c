@@ -12,6 +12,14 @@ bool settings_is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+bool settings_asks_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (settings_is_help(argv[i]))
+            return true;
+    return false;
+}
+
 static int unknown(const struct settings_section *s, const char *written, struct error *e)
 {
     struct bytes name = bytes_str(written);
@@ -53,8 +61,6 @@ int settings_flags(const struct settings_section *s, int argc, char **argv, void
             move_up(argv, rest++, from, 1);
             break;
         }
-        if (settings_is_help(argv[i]))
-            return SETTINGS_HELP;
         const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
         size_t n = equals ? (size_t)(equals - name) : strlen(name);
         const struct settings_row *row =
