@@ -76,36 +76,28 @@ uint64_t board_read(struct board *b, uint32_t producer, enum check_rule rule)
     return n;
 }
 
-#define NAME "profgate_check_findings_total"
-
-static int series(struct buffer *out, uint32_t producer, enum check_rule rule, uint64_t count)
-{
-    const struct check_rule_row *row = check_rule_row(rule);
-    int r = buffer_printf(out, NAME "{rule=\"%s\",severity=\"%s\",producer=\"", row->id,
-                          check_severity_name(row->severity));
-    if (r == 0)
-        r = exposition_escape(out, producers_name(producer), true);
-    return r < 0 ? r : buffer_printf(out, "\"} %" PRIu64 "\n", count);
-}
-
 int board_prometheus(struct board *b, struct buffer *out)
 {
+    static const char name[] = "profgate_check_findings_total";
+    struct exposition x = {.out = out};
     bool any = false;
-    int r = 0;
     pthread_mutex_lock(&b->lock);
-    for (uint32_t p = 0; p < ARRAY_LEN(b->count) && r == 0; p++)
-        for (uint32_t i = 0; i < CHECK_RULES && r == 0; i++) {
+    for (uint32_t p = 0; p < ARRAY_LEN(b->count); p++)
+        for (uint32_t i = 0; i < CHECK_RULES; i++) {
+            const struct check_rule_row *row = check_rule_row((enum check_rule)i);
             if (b->count[p][i] == 0)
                 continue;
             if (!any)
-                r = buffer_add_str(out,
-                                   "# HELP " NAME
-                                   " Places in checked requests that break a rule of OTLP profiles, by who "
-                                   "made them\n# TYPE " NAME " counter\n");
+                exposition_family(
+                    &x, name, "counter",
+                    "Places in checked requests that break a rule of OTLP profiles, by who made "
+                    "them");
             any = true;
-            if (r == 0)
-                r = series(out, p, (enum check_rule)i, b->count[p][i]);
+            exposition_print(&x, "%s{rule=\"%s\",severity=\"%s\",", name, row->id,
+                             check_severity_name(row->severity));
+            exposition_label(&x, "producer", producers_name(p));
+            exposition_print(&x, "} %" PRIu64 "\n", b->count[p][i]);
         }
     pthread_mutex_unlock(&b->lock);
-    return r;
+    return x.r;
 }

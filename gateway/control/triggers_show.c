@@ -12,13 +12,13 @@
 
 /* ---- Prometheus ---- */
 
-static int add_group(struct buffer *out, const char *text)
+static void add_group(struct exposition *x, const char *text)
 {
     const struct bytes all = bytes_str(text), part = bytes_cut(all, GROUP_LABEL_MAX);
-    int r = exposition_escape(out, part, true);
-    if (r == 0 && part.n < all.n)
-        r = buffer_printf(out, "#%016llx", (unsigned long long)hash_bytes(all, 0));
-    return r;
+    if (x->r == 0)
+        x->r = exposition_escape(x->out, part, true);
+    if (part.n < all.n)
+        exposition_print(x, "#%016llx", (unsigned long long)hash_bytes(all, 0));
 }
 
 static uint64_t fired_of(const struct active_trigger *a)
@@ -60,37 +60,32 @@ static const struct {
      "Additions a trigger has not seen, for the bound on its groups or want of memory", unseen_of},
 };
 
-static int write_active(const struct control_triggers *c, struct buffer *out)
+static void write_active(const struct control_triggers *c, struct exposition *x)
 {
-    int r = buffer_add_str(out, "# HELP profgate_trigger_active Groups of a trigger that fire now, by name\n"
-                                "# TYPE profgate_trigger_active gauge\n");
-    for (uint32_t i = 0; i < c->n; i++) {
-        for (const struct firing *f = c->items[i].firing; f && r == 0; f = f->next) {
-            r = buffer_printf(out, "profgate_trigger_active{trigger=\"%.*s\",group=\"",
-                              BYTES_FMT(c->items[i].rule->name));
-            if (r == 0)
-                r = add_group(out, f->text);
-            if (r == 0)
-                r = buffer_add_str(out, "\"} 1\n");
+    exposition_family(x, "profgate_trigger_active", "gauge", "Groups of a trigger that fire now, by name");
+    for (uint32_t i = 0; i < c->n; i++)
+        for (const struct firing *f = c->items[i].firing; f; f = f->next) {
+            exposition_print(x, "profgate_trigger_active{trigger=\"%.*s\",group=\"",
+                             BYTES_FMT(c->items[i].rule->name));
+            add_group(x, f->text);
+            exposition_print(x, "\"} 1\n");
         }
-    }
-    return r;
 }
 
 int control_triggers_prometheus(const struct control_triggers *c, struct buffer *out)
 {
-    int r = 0;
+    struct exposition x = {.out = out};
     if (c->n == 0)
         return 0;
-    for (size_t row = 0; row < ARRAY_LEN(rows) && r == 0; row++) {
-        r = buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", rows[row].name, rows[row].help, rows[row].name,
-                          rows[row].type);
-        for (uint32_t i = 0; i < c->n && r == 0; i++)
-            r = buffer_printf(out, "%s{trigger=\"%.*s\"} %llu\n", rows[row].name,
-                              BYTES_FMT(c->items[i].rule->name),
-                              (unsigned long long)rows[row].value(&c->items[i]));
+    for (size_t row = 0; row < ARRAY_LEN(rows); row++) {
+        exposition_family(&x, rows[row].name, rows[row].type, rows[row].help);
+        for (uint32_t i = 0; i < c->n; i++)
+            exposition_print(&x, "%s{trigger=\"%.*s\"} %llu\n", rows[row].name,
+                             BYTES_FMT(c->items[i].rule->name),
+                             (unsigned long long)rows[row].value(&c->items[i]));
     }
-    return r == 0 ? write_active(c, out) : r;
+    write_active(c, &x);
+    return x.r;
 }
 
 /* ---- JSON ---- */

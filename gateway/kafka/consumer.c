@@ -358,66 +358,46 @@ struct consumer *consumer_free(struct consumer *c, bool is_flushed, uint64_t dea
 
 /* ---- /metrics ---- */
 
-static int show_head(struct buffer *out, const char *name, const char *kind, const char *help)
-{
-    return buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
-}
-
-static int show_number(struct buffer *out, const char *name, const char *kind, const char *help,
-                       uint64_t value)
-{
-    int r = show_head(out, name, kind, help);
-    return r < 0 ? r : buffer_printf(out, "%s %" PRIu64 "\n", name, value);
-}
-
 /* What is behind the last one that is done, as far as brokers told. */
-static int show_lag(const struct consumer *c, struct buffer *out)
+static void show_lag(const struct consumer *c, struct exposition *x)
 {
-    int r = show_head(out, "profgate_kafka_lag", "gauge", "Messages of a partition that are not counted yet");
-    for (uint32_t i = 0; i < c->partitions.of.n && r == 0; i++) {
+    exposition_family(x, "profgate_kafka_lag", "gauge", "Messages of a partition that are not counted yet");
+    for (uint32_t i = 0; i < c->partitions.of.n; i++) {
         const struct partition *p = c->partitions.of.p[i];
         int64_t low, high;
         if (p->progress.done < 0 ||
             rd_kafka_get_watermark_offsets(c->rk, p->topic, p->id, &low, &high) != 0 || high < 0)
             continue;
-        r = buffer_add_str(out, "profgate_kafka_lag{topic=\"");
-        r = r < 0 ? r : exposition_escape(out, bytes_str(p->topic), true);
-        r = r < 0 ? r
-                  : buffer_printf(out, "\",partition=\"%d\"} %" PRId64 "\n", p->id,
-                                  max_of(high - p->progress.done, (int64_t)0));
+        exposition_print(x, "profgate_kafka_lag{");
+        exposition_label(x, "topic", bytes_str(p->topic));
+        exposition_print(x, ",partition=\"%d\"} %" PRId64 "\n", p->id,
+                         max_of(high - p->progress.done, (int64_t)0));
     }
-    return r;
 }
 
 int consumer_show(const struct consumer *c, struct buffer *out)
 {
-    int r = show_head(out, "profgate_kafka_messages_total", "counter", "Messages read, by what came of them");
-    for (int i = 0; i < OUTCOME_N && r == 0; i++)
-        r = buffer_printf(out, "profgate_kafka_messages_total{outcome=\"%s\"} %" PRIu64 "\n",
-                          message_outcome_words[i], c->messages.n[i]);
-    r = r < 0 ? r
-              : show_number(out, "profgate_kafka_messages_put_back_total", "counter",
-                            "Times that a message found no room and was tried again", c->messages.again);
-    r = r < 0 ? r
-              : show_number(out, "profgate_kafka_partitions", "gauge", "Partitions that are read here",
-                            c->partitions.of.n);
-    r = r < 0 ? r
-              : show_number(out, "profgate_kafka_paused", "gauge",
-                            "Whether nothing is fetched until there is room", c->membership.is_paused);
-    r = r < 0 ? r
-              : show_number(out, "profgate_kafka_messages_gone_total", "counter",
-                            "Messages that brokers had deleted before they were read", c->reading.gone);
-    r = r < 0 ? r
-              : show_number(out, "profgate_kafka_rebalances_total", "counter",
-                            "Times that partitions came or went", c->membership.rebalances);
-    r = r < 0
-            ? r
-            : show_number(
-                  out, "profgate_kafka_partitions_lost_total", "counter",
-                  "Partitions that went before what was counted of them was committed: others count that again",
-                  c->membership.lost);
-    r = r < 0 ? r
-              : show_number(out, "profgate_kafka_commits_failed_total", "counter",
-                            "Commits of offsets that failed, and are repeated", c->offsets.n_failed);
-    return r < 0 ? r : show_lag(c, out);
+    struct exposition x = {.out = out};
+    exposition_family(&x, "profgate_kafka_messages_total", "counter", "Messages read, by what came of them");
+    for (int i = 0; i < OUTCOME_N; i++)
+        exposition_print(&x, "profgate_kafka_messages_total{outcome=\"%s\"} %" PRIu64 "\n",
+                         message_outcome_words[i], c->messages.n[i]);
+    exposition_number(&x, "profgate_kafka_messages_put_back_total", "counter",
+                      "Times that a message found no room and was tried again", c->messages.again);
+    exposition_number(&x, "profgate_kafka_partitions", "gauge", "Partitions that are read here",
+                      c->partitions.of.n);
+    exposition_number(&x, "profgate_kafka_paused", "gauge", "Whether nothing is fetched until there is room",
+                      c->membership.is_paused);
+    exposition_number(&x, "profgate_kafka_messages_gone_total", "counter",
+                      "Messages that brokers had deleted before they were read", c->reading.gone);
+    exposition_number(&x, "profgate_kafka_rebalances_total", "counter", "Times that partitions came or went",
+                      c->membership.rebalances);
+    exposition_number(
+        &x, "profgate_kafka_partitions_lost_total", "counter",
+        "Partitions that went before what was counted of them was committed: others count that again",
+        c->membership.lost);
+    exposition_number(&x, "profgate_kafka_commits_failed_total", "counter",
+                      "Commits of offsets that failed, and are repeated", c->offsets.n_failed);
+    show_lag(c, &x);
+    return x.r;
 }

@@ -15,28 +15,14 @@
 
 /* The numbers that no thread counts: the gateway knows them when it is asked. Prometheus text 0.0.4. */
 
-static int head(struct buffer *out, const char *name, const char *type, const char *help)
+static void write_lanes(const struct gateway *g, struct exposition *x)
 {
-    return buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static int plain(struct buffer *out, const char *name, const char *type, const char *help, uint64_t value)
-{
-    int r = head(out, name, type, help);
-    return r < 0 ? r : buffer_printf(out, "%s %llu\n", name, (unsigned long long)value);
-}
-
-static int write_lanes(const struct gateway *g, struct buffer *out)
-{
-    int r = plain(out, "profgate_lanes", "gauge", "Threads for large requests that were made so far",
-                  lanes_n(g->lanes));
-    if (r == 0)
-        r = plain(out, "profgate_lane_waiting", "gauge", "Large requests that wait for such a thread",
-                  lanes_waiting(g->lanes));
-    if (r == 0)
-        r = plain(out, "profgate_lane_requests_total", "counter", "Large requests that such a thread took up",
-                  lanes_taken(g->lanes));
-    return r;
+    exposition_number(x, "profgate_lanes", "gauge", "Threads for large requests that were made so far",
+                      lanes_n(g->lanes));
+    exposition_number(x, "profgate_lane_waiting", "gauge", "Large requests that wait for such a thread",
+                      lanes_waiting(g->lanes));
+    exposition_number(x, "profgate_lane_requests_total", "counter",
+                      "Large requests that such a thread took up", lanes_taken(g->lanes));
 }
 
 struct bound_address gateway_bound_address(const char *configured, uint16_t port)
@@ -49,78 +35,77 @@ struct bound_address gateway_bound_address(const char *configured, uint16_t port
     return a;
 }
 
-static int write_address(struct buffer *out, const char *configured, uint16_t port)
+static void write_address(struct exposition *x, const char *configured, uint16_t port)
 {
     struct bound_address a = gateway_bound_address(configured, port);
-    int r = exposition_escape(out, a.before_port, true);
-    return r < 0 ? r : buffer_add_str(out, a.port);
+    if (x->r == 0)
+        x->r = exposition_escape(x->out, a.before_port, true);
+    exposition_print(x, "%s", a.port);
 }
 
 /* The admin address is the last. */
-static int write_expiry(struct gateway *g, struct buffer *out)
+static void write_expiry(struct gateway *g, struct exposition *x)
 {
     static const char name[] = "profgate_tls_certificate_expiry_seconds";
     const uint32_t admin = g->receivers.n;
     bool any = false;
-    int r = 0;
-    for (uint32_t i = 0; i <= admin && r == 0; i++) {
+    for (uint32_t i = 0; i <= admin; i++) {
         int64_t at =
             i == admin ? certificates_expiry(&g->door.certificates, 0) : listen_tls_expiry(g->listen, i);
         if (at == INT64_MAX)
             continue;
         if (!any)
-            r = head(out, name, "gauge", "When the certificate of an address ends, in seconds since 1970");
+            exposition_family(x, name, "gauge",
+                              "When the certificate of an address ends, in seconds since 1970");
         any = true;
-        if (r == 0)
-            r = buffer_printf(out, "%s{address=\"", name);
-        if (r == 0)
-            r = i == admin ? write_address(out, g->options->config->admin_endpoint, admin_port(g->admin))
-                           : write_address(out, g->receivers.addresses[i].address, listen_port(g->listen, i));
-        if (r == 0)
-            r = buffer_printf(out, "\"} %lld\n", (long long)at);
+        exposition_print(x, "%s{address=\"", name);
+        if (i == admin)
+            write_address(x, g->options->config->admin_endpoint, admin_port(g->admin));
+        else
+            write_address(x, g->receivers.addresses[i].address, listen_port(g->listen, i));
+        exposition_print(x, "\"} %lld\n", (long long)at);
     }
-    return r;
 }
 
-static int write_reload(const struct gateway *g, struct buffer *out)
+static void write_reload(const struct gateway *g, struct exposition *x)
 {
-    int r =
-        plain(out, "profgate_config_last_reload_successful", "gauge",
-              "Whether the last attempt to read the configuration anew was successful", g->reload.is_good);
-    if (r == 0)
-        r = plain(out, "profgate_config_last_reload_success_timestamp_seconds", "gauge",
-                  "When the configuration in force was read, in seconds since 1970",
-                  (uint64_t)g->reload.good_at);
-    return r;
+    exposition_number(x, "profgate_config_last_reload_successful", "gauge",
+                      "Whether the last attempt to read the configuration anew was successful",
+                      g->reload.is_good);
+    exposition_number(x, "profgate_config_last_reload_success_timestamp_seconds", "gauge",
+                      "When the configuration in force was read, in seconds since 1970",
+                      (uint64_t)g->reload.good_at);
 }
 
-static int write_age(const struct gateway *g, struct buffer *out)
+static void write_age(const struct gateway *g, struct exposition *x)
 {
     static const char name[] = "profgate_counts_age_seconds";
-    int r = head(
-        out, name, "gauge",
-        "Age of the counts of profiles at /metrics: one that is not near 0 says that a thread is busy with "
-        "something long");
-    return r < 0 ? r : buffer_printf(out, "%s %.3f\n", name, gateway_age(g));
+    exposition_family(
+        x, name, "gauge",
+        "Age of the counts of profiles at /metrics: one that is not near 0 says that a thread is "
+        "busy with something long");
+    exposition_print(x, "%s %.3f\n", name, gateway_age(g));
 }
 
 int gateway_show(void *context, struct buffer *out)
 {
     struct gateway *g = context;
-    int r = write_reload(g, out);
-    if (r == 0)
-        r = control_triggers_prometheus(g->triggers, out);
-    if (r == 0)
-        r = board_prometheus(g->board, out);
-    if (r == 0 && g->lanes)
-        r = write_lanes(g, out);
-    if (r == 0 && g->scraping.scraper)
-        r = scraper_show(g->scraping.scraper, out);
-    if (r == 0 && g->consumer)
-        r = consumer_show(g->consumer, out);
-    if (r == 0)
-        r = write_age(g, out);
-    return r == 0 && g->listen ? write_expiry(g, out) : r;
+    struct exposition x = {.out = out};
+    write_reload(g, &x);
+    if (x.r == 0)
+        x.r = control_triggers_prometheus(g->triggers, out);
+    if (x.r == 0)
+        x.r = board_prometheus(g->board, out);
+    if (g->lanes)
+        write_lanes(g, &x);
+    if (x.r == 0 && g->scraping.scraper)
+        x.r = scraper_show(g->scraping.scraper, out);
+    if (x.r == 0 && g->consumer)
+        x.r = consumer_show(g->consumer, out);
+    write_age(g, &x);
+    if (g->listen)
+        write_expiry(g, &x);
+    return x.r;
 }
 
 /* ---- GET /metrics and /api/v1/metrics ---- */

@@ -580,66 +580,52 @@ struct scraper *scraper_free(struct scraper *s)
 
 /* ---- /metrics ---- */
 
-static int show_labels(const struct scrape *c, struct buffer *out)
+/* What it has of a series but for its end. */
+static void show_scrape(const struct scrape *c, const char *name, struct exposition *x)
 {
-    const char *const pairs[][2] = {
-        {"job", c->asking->job->name}, {"target", c->target}, {"profile", c->profile}};
-    int r = 0;
-    for (size_t i = 0; i < ARRAY_LEN(pairs) && r == 0; i++) {
-        r = buffer_printf(out, "%s%s=\"", i ? "," : "{", pairs[i][0]);
-        r = r < 0 ? r : exposition_escape(out, bytes_str(pairs[i][1]), true);
-        r = r < 0 ? r : buffer_add_str(out, "\"");
-    }
-    return r;
+    exposition_print(x, "%s{", name);
+    exposition_label(x, "job", bytes_str(c->asking->job->name));
+    exposition_print(x, ",");
+    exposition_label(x, "target", bytes_str(c->target));
+    exposition_print(x, ",");
+    exposition_label(x, "profile", bytes_str(c->profile));
 }
 
-static int show_head(struct buffer *out, const char *name, const char *kind, const char *help)
+static void show_outcomes(const struct scraper *s, struct exposition *x)
 {
-    return buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
-}
-
-static int show_one(const struct scrape *c, const char *name, const char *format, double value,
-                    struct buffer *out)
-{
-    int r = buffer_add_str(out, name);
-    r = r < 0 ? r : show_labels(c, out);
-    r = r < 0 ? r : buffer_add_str(out, "} ");
-    return r < 0 ? r : buffer_printf(out, strcmp(format, "s") == 0 ? "%.6f\n" : "%.0f\n", value);
-}
-
-static int show_outcomes(const struct scraper *s, struct buffer *out)
-{
-    int r = show_head(out, "profgate_scrapes_total", "counter", "Scrapes of profiles, by what came of them");
+    static const char name[] = "profgate_scrapes_total";
+    exposition_family(x, name, "counter", "Scrapes of profiles, by what came of them");
     for (uint32_t i = 0; i < s->n_scrapes; i++)
-        for (int k = 0; k < OUTCOME_N && r == 0; k++) {
+        for (int k = 0; k < OUTCOME_N; k++) {
             const struct scrape *c = &s->scrapes[i];
             if (c->n[k] == 0 && k != OUTCOME_OK)
                 continue;
-            r = buffer_add_str(out, "profgate_scrapes_total");
-            r = r < 0 ? r : show_labels(c, out);
-            r = r < 0 ? r
-                      : buffer_printf(out, ",outcome=\"%s\"} %llu\n", outcome_words[k],
-                                      (unsigned long long)c->n[k]);
+            show_scrape(c, name, x);
+            exposition_print(x, ",outcome=\"%s\"} %llu\n", outcome_words[k], (unsigned long long)c->n[k]);
         }
-    return r;
 }
 
 int scraper_show(const struct scraper *s, struct buffer *out)
 {
-    int r = show_head(out, "profgate_scrape_up", "gauge",
-                      "Whether the last scrape of a target's profile was counted");
-    for (uint32_t i = 0; i < s->n_scrapes && r == 0; i++)
-        r = show_one(&s->scrapes[i], "profgate_scrape_up", "", s->scrapes[i].is_up, out);
-    r = r < 0 ? r
-              : show_head(out, "profgate_scrape_duration_seconds", "gauge", "How long the last scrape took");
-    for (uint32_t i = 0; i < s->n_scrapes && r == 0; i++)
-        r = show_one(&s->scrapes[i], "profgate_scrape_duration_seconds", "s",
-                     (double)s->scrapes[i].took_ns / NSEC_PER_SEC, out);
-    r = r < 0 ? r
-              : show_head(out, "profgate_scrape_restarts_total", "counter",
-                          "Targets that were found to be another process than at the scrape before");
-    for (uint32_t i = 0; i < s->n_scrapes && r == 0; i++)
-        r = show_one(&s->scrapes[i], "profgate_scrape_restarts_total", "", (double)s->scrapes[i].restarts,
-                     out);
-    return r < 0 ? r : show_outcomes(s, out);
+    static const char up[] = "profgate_scrape_up", took[] = "profgate_scrape_duration_seconds",
+                      restarts[] = "profgate_scrape_restarts_total";
+    struct exposition x = {.out = out};
+    exposition_family(&x, up, "gauge", "Whether the last scrape of a target's profile was counted");
+    for (uint32_t i = 0; i < s->n_scrapes; i++) {
+        show_scrape(&s->scrapes[i], up, &x);
+        exposition_print(&x, "} %d\n", s->scrapes[i].is_up);
+    }
+    exposition_family(&x, took, "gauge", "How long the last scrape took");
+    for (uint32_t i = 0; i < s->n_scrapes; i++) {
+        show_scrape(&s->scrapes[i], took, &x);
+        exposition_print(&x, "} %.6f\n", (double)s->scrapes[i].took_ns / NSEC_PER_SEC);
+    }
+    exposition_family(&x, restarts, "counter",
+                      "Targets that were found to be another process than at the scrape before");
+    for (uint32_t i = 0; i < s->n_scrapes; i++) {
+        show_scrape(&s->scrapes[i], restarts, &x);
+        exposition_print(&x, "} %llu\n", (unsigned long long)s->scrapes[i].restarts);
+    }
+    show_outcomes(s, &x);
+    return x.r;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/stats/exposition.h"
 
+#include <inttypes.h>
+
 int exposition_escape(struct buffer *out, struct bytes text, bool quotes)
 {
     size_t from = 0;
@@ -18,4 +20,24 @@ int exposition_escape(struct buffer *out, struct bytes text, bool quotes)
         from = i + 1;
     }
     return r < 0 ? r : buffer_add(out, text.p + from, text.n - from);
+}
+
+void exposition_family(struct exposition *x, const char *name, const char *type, const char *help)
+{
+    exposition_print(x, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void exposition_number(struct exposition *x, const char *name, const char *type, const char *help,
+                       uint64_t value)
+{
+    exposition_family(x, name, type, help);
+    exposition_print(x, "%s %" PRIu64 "\n", name, value);
+}
+
+void exposition_label(struct exposition *x, const char *name, struct bytes text)
+{
+    exposition_print(x, "%s=\"", name);
+    if (x->r == 0)
+        x->r = exposition_escape(x->out, text, true);
+    exposition_print(x, "\"");
 }

@@ -63,30 +63,26 @@ static struct stats_distribution total(enum stats_histogram which)
     return t;
 }
 
-static int write_one(enum stats_histogram which, struct buffer *out)
+static void write_one(enum stats_histogram which, struct exposition *x)
 {
     const struct row *row = &rows[which];
     const struct stats_distribution t = total(which);
     uint64_t n = 0;
-    int r = buffer_printf(out, "# HELP %s %s\n# TYPE %s histogram\n", row->name, row->description, row->name);
-    for (uint32_t i = 0; i < row->n && r == 0; i++) {
+    exposition_family(x, row->name, "histogram", row->description);
+    for (uint32_t i = 0; i < row->n; i++) {
         n += t.bucket[i];
-        r = buffer_printf(out, "%s_bucket{le=\"%.12g\"} %" PRIu64 "\n", row->name,
-                          (double)row->bounds[i] / row->unit, n);
+        exposition_print(x, "%s_bucket{le=\"%.12g\"} %" PRIu64 "\n", row->name,
+                         (double)row->bounds[i] / row->unit, n);
     }
     n += t.bucket[row->n];
-    if (r == 0)
-        r = buffer_printf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.12g\n%s_count %" PRIu64 "\n",
-                          row->name, n, row->name, (double)t.sum / row->unit, row->name, n);
-    return r;
+    exposition_print(x, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.12g\n%s_count %" PRIu64 "\n", row->name,
+                     n, row->name, (double)t.sum / row->unit, row->name, n);
 }
 
-int histograms_prometheus(struct buffer *out)
+void histograms_prometheus(struct exposition *x)
 {
-    int r = 0;
-    for (int i = 0; i < STATS_HISTOGRAMS && r == 0; i++)
-        r = write_one((enum stats_histogram)i, out);
-    return r;
+    for (int i = 0; i < STATS_HISTOGRAMS; i++)
+        write_one((enum stats_histogram)i, x);
 }
 
 static const struct metric_distribution *distribution(struct arena *arena, enum stats_histogram which)

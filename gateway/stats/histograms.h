@@ -10,14 +10,14 @@
 #define GATEWAY_STATS_HISTOGRAMS_H
 
 #include "gateway/stats/block.h"
-#include "proto/base/buffer.h"
+#include "gateway/stats/exposition.h"
 #include "proto/otlp/metrics/metrics.h"
 
 /* One value, in ns or bytes. By the block's own thread. A NULL block counts nothing. */
 void histograms_add(struct stats *s, enum stats_histogram which, uint64_t value);
 
-/* Appends all of them in Prometheus text 0.0.4. 0 or a negative errno of buffer_add. Any thread. */
-int histograms_prometheus(struct buffer *out);
+/* Writes all of them. Any thread. */
+void histograms_prometheus(struct exposition *x);
 
 /* The same as OTLP histograms, cumulative: metric[0] to metric[STATS_HISTOGRAMS - 1], by the conventions'
  * names (http.server.request.duration). 0 or -ENOMEM. Any thread. */

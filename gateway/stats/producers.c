@@ -5,8 +5,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 
-#include "gateway/stats/exposition.h"
-
 struct name {
     uint8_t text[PRODUCER_NAME_MAX];
     uint32_t n;
@@ -133,23 +131,17 @@ static bool next_series(uint32_t *at, uint32_t *producer, uint32_t *layout, uint
     return false;
 }
 
-int producers_prometheus(struct buffer *out)
+void producers_prometheus(struct exposition *x)
 {
     uint32_t at = 0, producer, layout;
     uint64_t value;
-    int r = 0;
-    for (bool first = true; r == 0 && next_series(&at, &producer, &layout, &value); first = false) {
+    for (bool first = true; next_series(&at, &producer, &layout, &value); first = false) {
         if (first)
-            r = buffer_add_str(out, "# HELP " PRODUCERS_NAME " " PRODUCERS_DESCRIPTION "\n"
-                                    "# TYPE " PRODUCERS_NAME " counter\n");
-        if (r == 0)
-            r = buffer_printf(out, PRODUCERS_NAME "{layout=\"%s\",producer=\"", layouts[layout]);
-        if (r == 0)
-            r = exposition_escape(out, producers_name(producer), true);
-        if (r == 0)
-            r = buffer_printf(out, "\"} %" PRIu64 "\n", value);
+            exposition_family(x, PRODUCERS_NAME, "counter", PRODUCERS_DESCRIPTION);
+        exposition_print(x, PRODUCERS_NAME "{layout=\"%s\",", layouts[layout]);
+        exposition_label(x, "producer", producers_name(producer));
+        exposition_print(x, "} %" PRIu64 "\n", value);
     }
-    return r;
 }
 
 int producers_points(struct arena *arena, uint64_t start_unix_nano, uint64_t now_unix_nano,

@@ -11,8 +11,8 @@
 #define GATEWAY_STATS_PRODUCERS_H
 
 #include "gateway/stats/block.h"
+#include "gateway/stats/exposition.h"
 #include "proto/base/arena.h"
-#include "proto/base/buffer.h"
 #include "proto/otlp/metrics/metrics.h"
 #include "proto/otlp/view/profiles.h"
 
@@ -40,9 +40,8 @@ void producers_add(struct stats *s, enum stats_id layout, struct bytes name);
 /* The sum over all threads, 0 for a name that has no series of its own. Any thread. */
 uint64_t producers_read(enum stats_id layout, struct bytes name);
 
-/* Appends the family in Prometheus text, nothing when nothing was counted. 0, -ENOMEM or -ENOBUFS. Any
- * thread. */
-int producers_prometheus(struct buffer *out);
+/* Writes the family, nothing when nothing was counted. Any thread. */
+void producers_prometheus(struct exposition *x);
 
 /* One point a series, with the attributes layout and producer, in memory of the arena. 0 or -ENOMEM. Any
  * thread. */

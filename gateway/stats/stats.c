@@ -68,56 +68,50 @@ static void process_rows(struct process_row row[PROCESS_ROWS])
 
 /* ---- Prometheus text ----------------------------------------------------------------------- */
 
-static int write_head(struct buffer *out, const char *name, const char *description, enum stats_kind kind)
+static const char *type_of(enum stats_kind kind)
 {
-    return buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, description, name,
-                         kind == COUNTER ? "counter" : "gauge");
+    return kind == COUNTER ? "counter" : "gauge";
 }
 
-static int write_rows(struct buffer *out, int first)
+static void write_rows(struct exposition *x, int first)
 {
-    int r = write_head(out, rows[first].name, rows[first].description, rows[first].kind);
-    for (int i = first; r == 0 && i < STATS_N; i++) {
+    exposition_family(x, rows[first].name, type_of(rows[first].kind), rows[first].description);
+    for (int i = first; i < STATS_N; i++) {
         bool labelled = rows[i].labels[0] != 0;
         if (!strcmp(rows[i].name, rows[first].name))
-            r = buffer_printf(out, "%s%s%s%s %" PRIu64 "\n", rows[i].name, labelled ? "{" : "",
-                              rows[i].labels, labelled ? "}" : "", stats_read((enum stats_id)i));
+            exposition_print(x, "%s%s%s%s %" PRIu64 "\n", rows[i].name, labelled ? "{" : "", rows[i].labels,
+                             labelled ? "}" : "", stats_read((enum stats_id)i));
     }
-    return r;
 }
 
-static int write_process(struct buffer *out)
+static void write_process(struct exposition *x)
 {
     struct process_row row[PROCESS_ROWS];
-    int r = 0;
     process_rows(row);
-    for (int i = 0; r == 0 && i < PROCESS_ROWS; i++) {
-        r = write_head(out, row[i].name, row[i].description, row[i].kind);
-        if (r == 0)
-            r = row[i].is_double ? buffer_printf(out, "%s %.2f\n", row[i].name, row[i].real)
-                                 : buffer_printf(out, "%s %" PRIu64 "\n", row[i].name, row[i].integer);
+    for (int i = 0; i < PROCESS_ROWS; i++) {
+        exposition_family(x, row[i].name, type_of(row[i].kind), row[i].description);
+        if (row[i].is_double)
+            exposition_print(x, "%s %.2f\n", row[i].name, row[i].real);
+        else
+            exposition_print(x, "%s %" PRIu64 "\n", row[i].name, row[i].integer);
     }
-    if (r == 0)
-        r = write_head(out, "profgate_build_info", "The version that runs", GAUGE);
-    return r < 0 ? r : buffer_printf(out, "profgate_build_info{version=\"%s\"} 1\n", PROFGATE_VERSION);
+    exposition_family(x, "profgate_build_info", "gauge", "The version that runs");
+    exposition_print(x, "profgate_build_info{version=\"%s\"} 1\n", PROFGATE_VERSION);
 }
 
 int stats_prometheus(struct buffer *out)
 {
-    size_t before = out->n;
-    int r = 0;
-    for (int i = 0; r == 0 && i < STATS_N; i++)
+    const size_t before = out->n;
+    struct exposition x = {.out = out};
+    for (int i = 0; i < STATS_N; i++)
         if (is_first(i))
-            r = write_rows(out, i);
-    if (r == 0)
-        r = producers_prometheus(out);
-    if (r == 0)
-        r = histograms_prometheus(out);
-    if (r == 0)
-        r = write_process(out);
-    if (r < 0)
+            write_rows(&x, i);
+    producers_prometheus(&x);
+    histograms_prometheus(&x);
+    write_process(&x);
+    if (x.r < 0)
         out->n = before;
-    return r < 0 ? -ENOMEM : 0;
+    return x.r < 0 ? -ENOMEM : 0;
 }
 
 /* ---- OTLP ---------------------------------------------------------------------------------- */
