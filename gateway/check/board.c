@@ -68,14 +68,6 @@ void board_add(struct board *b, uint32_t producer, struct bytes service, const s
     pthread_mutex_unlock(&b->lock);
 }
 
-uint64_t board_read(struct board *b, uint32_t producer, enum check_rule rule)
-{
-    pthread_mutex_lock(&b->lock);
-    const uint64_t n = b->count[producer][rule];
-    pthread_mutex_unlock(&b->lock);
-    return n;
-}
-
 int board_prometheus(struct board *b, struct buffer *out)
 {
     static const char name[] = "profgate_check_findings_total";

@@ -20,9 +20,6 @@ struct board *board_free(struct board *b);
 void board_add(struct board *b, uint32_t producer, struct bytes service, const struct check *found,
                uint64_t now_unix_nano);
 
-/* How often that producer broke that rule. */
-uint64_t board_read(struct board *b, uint32_t producer, enum check_rule rule);
-
 /* Appends profgate_check_findings_total{rule,severity,producer} in Prometheus text, nothing when nothing was
  * found. 0 or a negative errno of buffer_add. */
 int board_prometheus(struct board *b, struct buffer *out);

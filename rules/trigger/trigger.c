@@ -30,13 +30,15 @@ struct point {
     struct trigger_totals totals;
 };
 
+enum state { IDLE, FIRING, COOLDOWN };
+
 struct group {
     struct group *next; /* of its bucket */
     uint64_t hash;
     struct point points[TRIGGER_POINTS]; /* a ring: the newest is points[(n - 1) % TRIGGER_POINTS] */
     uint64_t n;
     struct point latest;
-    enum trigger_state state;
+    enum state state;
     uint64_t changed;           /* when it got into its state */
     uint64_t when_at, until_at; /* since when the condition holds; UINT64_MAX: it does not */
     bool ready, known;
@@ -125,7 +127,7 @@ static struct group *group_free(struct triggers *t, struct trigger *of, struct g
 {
     struct group *next = g->next;
     of->figures.groups--;
-    of->figures.firing -= g->state == TRIGGER_FIRING;
+    of->figures.firing -= g->state == FIRING;
     budget_refund(t->budget, g->bytes);
     free(g);
     return next;
@@ -358,17 +360,17 @@ struct telling {
     uint32_t trigger;
 };
 
-static void enter_state(struct trigger *of, struct group *g, enum trigger_state state, uint64_t now,
-                        bool until, const struct telling *to)
+static void enter_state(struct trigger *of, struct group *g, enum state state, uint64_t now, bool until,
+                        const struct telling *to)
 {
-    bool fired = g->state == TRIGGER_FIRING;
-    of->figures.firing += state == TRIGGER_FIRING;
+    bool fired = g->state == FIRING;
+    of->figures.firing += state == FIRING;
     of->figures.firing -= fired;
     g->state = state;
     g->changed = now;
     g->when_at = g->until_at = UINT64_MAX;
     g->ready = false;
-    if (fired || state == TRIGGER_FIRING)
+    if (fired || state == FIRING)
         to->tell(to->context, &(struct trigger_event){.trigger = to->trigger,
                                                       .values = g->values,
                                                       .firing = !fired,
@@ -382,14 +384,14 @@ static void step_group(struct trigger *of, struct group *g, uint64_t now, const 
     measure(rule, g, now);
     bool when = g->known && beyond(&rule->when, g->value);
     bool until = g->known && (rule->until_said ? beyond(&rule->until, g->value) : !when);
-    if (g->state == TRIGGER_COOLDOWN && now - g->changed >= rule->cooldown_ns)
-        enter_state(of, g, TRIGGER_IDLE, now, false, to);
-    if (g->state == TRIGGER_IDLE) {
+    if (g->state == COOLDOWN && now - g->changed >= rule->cooldown_ns)
+        enter_state(of, g, IDLE, now, false, to);
+    if (g->state == IDLE) {
         g->ready = held(&g->when_at, when, rule->when.for_ns, now);
-    } else if (g->state == TRIGGER_FIRING) {
+    } else if (g->state == FIRING) {
         bool ends = held(&g->until_at, until, rule->until.for_ns, now);
         if (ends || now - g->changed >= rule->lasting_ns)
-            enter_state(of, g, TRIGGER_COOLDOWN, now, ends, to);
+            enter_state(of, g, COOLDOWN, now, ends, to);
     }
 }
 
@@ -413,7 +415,7 @@ static void fire(struct trigger *of, uint64_t now, uint32_t n_ready, const struc
                     best = g;
             }
         }
-        enter_state(of, best, TRIGGER_FIRING, now, false, to);
+        enter_state(of, best, FIRING, now, false, to);
     }
     of->figures.held += n_ready;
 }
@@ -421,7 +423,7 @@ static void fire(struct trigger *of, uint64_t now, uint32_t n_ready, const struc
 /* A group without data that does nothing is forgotten after a window. */
 static bool is_stale(const struct trigger *of, const struct group *g, uint64_t now)
 {
-    return g->state == TRIGGER_IDLE && now - g->latest.time > of->rule->over_ns + 2 * of->step;
+    return g->state == IDLE && now - g->latest.time > of->rule->over_ns + 2 * of->step;
 }
 
 void triggers_tick(struct triggers *t, uint64_t now,
@@ -443,15 +445,4 @@ void triggers_tick(struct triggers *t, uint64_t now,
         }
         fire(of, now, n_ready, &to);
     }
-}
-
-bool triggers_status(const struct triggers *t, uint32_t trigger, const struct bytes *values,
-                     struct trigger_status *ret)
-{
-    const struct trigger *of = &t->items[trigger];
-    const struct group *g = find_group(of, values, hash_values(t, values, of->rule->n_per));
-    if (!g)
-        return false;
-    *ret = (struct trigger_status){g->state, g->known, g->value};
-    return true;
 }

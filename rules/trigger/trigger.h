@@ -74,16 +74,6 @@ void triggers_tick(struct triggers *t, uint64_t now,
 
 /* ---- what it is doing */
 
-enum trigger_state { TRIGGER_IDLE, TRIGGER_FIRING, TRIGGER_COOLDOWN };
-struct trigger_status {
-    enum trigger_state state;
-    bool known; /* there is a value */
-    double value;
-};
-/* Of one group; false when it is not watched. */
-bool triggers_status(const struct triggers *t, uint32_t trigger, const struct bytes *values,
-                     struct trigger_status *ret);
-
 struct trigger_figures {
     uint32_t groups, firing;
     uint64_t refused; /* feeds of groups beyond the bound */
