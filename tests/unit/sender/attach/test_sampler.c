@@ -34,7 +34,8 @@ struct seen {
     unsigned forks, execs, exits;
     unsigned as_parent, as_other, untold; /* the child's samples, by what it was told to be */
     unsigned rests, cut;
-    unsigned own_rests; /* that ended in this program's code */
+    size_t mapped_before; /* of BPF maps: without a rest */
+    unsigned own_rests;   /* that ended in this program's code */
     struct sampler *sampler;
 };
 
@@ -84,6 +85,20 @@ static struct sampler *open_or_skip(const struct sampler_options *options, struc
     return s;
 }
 
+/* Bytes of BPF maps that are mapped, which the kernel counts as ours, each time. */
+static size_t mapped_maps(void)
+{
+    char line[512];
+    unsigned long from, to;
+    size_t n = 0;
+    FILE *maps = unit_made(fopen("/proc/self/maps", "re"));
+    while (fgets(line, sizeof line, maps))
+        if (strstr(line, "bpf-map") && sscanf(line, "%lx-%lx", &from, &to) == 2)
+            n += to - from;
+    fclose(maps);
+    return n;
+}
+
 /* Uses CPU until samples came or patience ends. */
 static void work_until(struct sampler *s, const unsigned *count, unsigned enough)
 {
@@ -122,6 +137,7 @@ static void on_rest(void *user, const struct sample_head *head, const uint64_t *
     struct sample_head back = *head;
     const struct unwind_rest *rest = sampler_rest(s->sampler, head);
     unit_made((void *)rest);
+    ck_assert_uint_le(mapped_maps() - s->mapped_before, 4 * sizeof *rest + 2 * 4096);
     s->rests += head->pid == s->pid && rest->has & 1;
     s->own_rests += head->pid == s->pid && rest->at.ip >= s->start && rest->at.ip < s->end;
     back.kind = SAMPLE_STACK;
@@ -235,6 +251,7 @@ UNIT(unknown_files_are_asked_for_and_known_ones_unwound)
     ck_assert_uint_eq(seen.key.size, (uint64_t)st.st_size);
     ck_assert_uint_eq(seen.key.mtime, key_time(&st));
     seen.sampler = s;
+    seen.mapped_before = mapped_maps();
     ck_assert_int_eq(sampler_start(s, &e), 0);
     work_until(s, &seen.own, 20);
     ck_assert_int_ge(sampler_wants(s, &(struct sampler_asked){on_want, on_rest, &seen}), 1);
@@ -268,6 +285,7 @@ UNIT(a_file_that_was_refused_is_asked_for_again)
     struct sampler *s =
         open_or_skip(&(struct sampler_options){.frequency = 997, .only_pid = (uint32_t)getpid()}, &seen);
     seen.sampler = s;
+    seen.mapped_before = mapped_maps();
     ck_assert_int_eq(sampler_files_of(s, seen.pid, getuid(), on_file, &seen), 0);
     ck_assert_int_eq(sampler_start(s, &e), 0);
     uint64_t deadline = clock_monotonic() + unit_patience(30 * (uint64_t)NSEC_PER_SEC);
