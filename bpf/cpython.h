@@ -48,6 +48,8 @@ _Static_assert(sizeof(struct cpython_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 
 /* As much of a frame is read, in words. */
 #define CPYTHON_FRAME_WORDS 11u
+/* From 3.11 on frames lie one above the other, as on a stack: so much of that is read at once. */
+#define CPYTHON_WINDOW_WORDS 48u
 /* The value of `owner` from which on it is a shim: FRAME_OWNED_BY_CSTACK, from 3.14 on _INTERPRETER. */
 #define CPYTHON_OWNER_SHIM 3u
 

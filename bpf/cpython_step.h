@@ -15,12 +15,20 @@
 #include "bpf/cpython.h"
 #include "bpf/sample.h"
 
+/* A frame that is elsewhere is read to the first words, the window to those behind it. */
+#define CPYTHON_READ_WORDS  64u /* a power of two: the index is masked */
+#define CPYTHON_WINDOW_FROM (CPYTHON_READ_WORDS - CPYTHON_WINDOW_WORDS)
+_Static_assert(CPYTHON_WINDOW_FROM >= CPYTHON_FRAME_WORDS, "there is room for one");
+
 /* What a walk knows; all 0 but `is_begun` and `is_inside` may be anything at first. */
 struct cpython_walk {
     bpf_u32 is_begun;  /* the thread's first frame was looked for */
     bpf_u32 is_inside; /* of this frame of the machine, more are to come */
     bpf_u64 frame;     /* the next one; 0: there is none */
-    bpf_u64 read[16];  /* CPYTHON_FRAME_WORDS of it; the index is masked */
+    bpf_u64 last;      /* what was read of the one before began there */
+    bpf_u64 window_at; /* the window began there */
+    bpf_u64 from;      /* in `read`: what is read of the frame, in words */
+    bpf_u64 read[CPYTHON_READ_WORDS];
     bpf_u64 cookie[CPYTHON_COOKIE_WORDS];
     bpf_u64 told;    /* the code object that was told last … */
     bpf_u32 told_as; /* … and with what cookie: as long as the thread stands here it cannot be freed */
@@ -58,7 +66,30 @@ static inline __attribute__((always_inline)) bpf_u64 cpython_first(const struct 
 
 static inline __attribute__((always_inline)) bpf_u64 cpython_field(const struct cpython_walk *c, bpf_u16 at)
 {
-    return c->read[at >> 3 & 15] >> 8 * (at & 7);
+    return c->read[(c->from + (at >> 3)) & (CPYTHON_READ_WORDS - 1)] >> 8 * (at & 7);
+}
+
+/* Reads the next frame; 0 if it can. Those that call one another are in one window, from the top down; one of
+ * a generator, or a shim, is elsewhere, and the window stays. It does not begin in a page before the frame's:
+ * there may be none. */
+static inline __attribute__((always_inline)) int cpython_read(const struct cpython_place *p,
+                                                              struct cpython_walk *c)
+{
+    bpf_u64 at = c->frame + p->from, last = c->last, distance = at - c->window_at;
+    c->last = at;
+    c->from = CPYTHON_WINDOW_FROM + (distance >> 3);
+    if (distance <= 8 * (CPYTHON_WINDOW_WORDS - CPYTHON_FRAME_WORDS))
+        return 0;
+    if (last - at >= 8 * CPYTHON_WINDOW_WORDS) {
+        c->from = 0;
+        return RUNTIME_READ(c->read, 8 * CPYTHON_FRAME_WORDS, at);
+    }
+    bpf_u64 room = at & 4095, below = 8 * (CPYTHON_WINDOW_WORDS - CPYTHON_FRAME_WORDS);
+    if (below > room)
+        below = room;
+    c->window_at = at - below;
+    c->from = CPYTHON_WINDOW_FROM + (below >> 3);
+    return RUNTIME_READ(&c->read[CPYTHON_WINDOW_FROM], 8 * CPYTHON_WINDOW_WORDS, at - below);
 }
 
 /* The number of the instruction a frame is at. */
@@ -87,10 +118,12 @@ static inline __attribute__((always_inline)) int cpython_walk_on(const struct cp
     if (!c->is_begun) {
         c->is_begun = 1;
         c->told = 1; /* none */
-        c->frame = cpython_first(p);
+        c->frame = cpython_first(p) & ~7ull;
+        c->last = c->frame + p->from;
+        c->window_at = ~0ull >> 1; /* nowhere */
     }
     c->is_inside = 0;
-    if (!c->frame || RUNTIME_READ(c->read, 8 * CPYTHON_FRAME_WORDS, c->frame + p->from)) {
+    if (!c->frame || cpython_read(p, c)) {
         c->frame = 0;
         return is_inside ? STEP_PASSED : STEP_NATIVE;
     }

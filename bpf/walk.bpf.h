@@ -67,7 +67,7 @@ struct runtime_walk {
     __u32 generator; /* whose code in no file is; RUNTIME_GENERATED: not looked for yet */
     __u32 is_go;     /* frames of Go were met */
     __u64 told;      /* of the words that were told, what tells them from others'; 0: none were */
-    __u64 word[44];  /* its own; the first is 0 when it begins */
+    __u64 word[80];  /* its own; the first is 0 when it begins */
     struct runtime_place place;
 };
 

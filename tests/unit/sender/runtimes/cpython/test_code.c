@@ -11,7 +11,8 @@
 #include "sender/runtimes/runtime.h"
 #include "tests/unit/sender/runtimes/made_memory.h"
 
-#define RUNTIME_READ(to, n, address) step_read(to, n, address)
+static uint64_t steps_read; /* times */
+#define RUNTIME_READ(to, n, address) (steps_read++, step_read(to, n, address))
 #define RUNTIME_THREAD()             0x8000
 #include "bpf/cpython_step.h"
 
@@ -237,6 +238,41 @@ UNIT(frames_of_a_call_end_at_its_shim)
     ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN); /* the call below */
     ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_PASSED);
     ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE); /* there is no more */
+}
+
+/* The step to the frame whose instruction is `at`; how often memory was read. */
+static uint64_t step_to(struct cpython_walk *c, uint16_t at)
+{
+    struct sample_frame word;
+    uint64_t before = steps_read;
+    ck_assert_int_eq(cpython_walk_on(&place, c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_uint_eq(word.extra, at);
+    return steps_read - before;
+}
+
+UNIT(frames_that_lie_one_above_the_other_are_read_at_once)
+{
+    static const uint64_t frames[] = {0x3200, 0x31b0, 0x5000, 0x3160, 0x3110, 0x30c0, 0x3010, 0};
+    static const uint64_t times[] = {0, 0, 1, 0, 0, 1, 0}; /* the third is a generator's */
+    struct cpython_walk c = {0};
+    struct sample_frame word;
+    begin_frames();
+    put(0x2800 + place.cframe, frames[0]);
+    for (uint16_t i = 0; frames[i]; i++) {
+        put_frame(frames[i], frames[i + 1], 0);
+        put(frames[i] + place.at, CODE + place.code_start + 2 * i);
+    }
+    absent = 0x2fff; /* nothing is read of the page before the last one's */
+    memcpy(memory + 0x4800, memory + 0x2800, 8);
+    put(0x2000 + place.thread_frame, 0x4800);
+    memcpy(memory + 0x6000, memory + 0x2000, 0x100); /* the state, which is in that page */
+    put(0x8000 + CPYTHON_TSD_FIRST + 16 * 3 + 8, 0x6000);
+    for (uint16_t i = 0; frames[i]; i++) {
+        uint64_t n = step_to(&c, i);
+        ck_assert(i == 0 || n == times[i]);
+    }
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_PASSED);
+    absent = ~0ull;
 }
 
 UNIT(a_thread_s_key_may_be_any)
