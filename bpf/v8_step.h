@@ -29,6 +29,7 @@ struct v8_walk {
     bpf_u64 map;      /* of a SharedFunctionInfo, as was seen in this stack; all in a process have the same */
     struct v8_slots slots;
     bpf_u64 one;
+    bpf_u64 script, script_id; /* that was looked at last; most functions of a stack have the one before's */
     bpf_u64 function; /* the one that was looked at last; 0: none; what it leads to is in `read`, … */
     struct sample_frame word; /* … and this is its word: a function that calls itself is looked at once */
     bpf_u64 read[V8_SHARED_WORDS];
@@ -71,6 +72,8 @@ static inline __attribute__((always_inline)) int v8_word(V8_FROM *from, const st
         v->is_begun = 1;
         v->map = 0;
         v->function = 0;
+        v->script = 0;
+        v->script_id = 0;
     }
     if (!(slots->context & V8_TAG))
         return 0;
@@ -82,13 +85,17 @@ static inline __attribute__((always_inline)) int v8_word(V8_FROM *from, const st
         bpf_u64 shared = v8_shared(from, p, v, v->one), script = v8_field(v, p->script);
         if (!shared || !(v8_field(v, p->data) & V8_TAG))
             return 0;
-        if (!p->script_id || !(script & V8_TAG) || V8_READ(from, &v->one, 8, script - V8_TAG + p->script_id))
-            v->one = 0;
+        if (script != v->script) {
+            v->script = script;
+            if (!p->script_id || !(script & V8_TAG) ||
+                V8_READ(from, &v->script_id, 8, script - V8_TAG + p->script_id))
+                v->script_id = 0;
+        }
         bpf_u32 number = v8_field(v, p->number) >> 8 * (p->number & 4);
         v->word = (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
                                         .runtime = RUNTIME_V8,
                                         .extra = V8_NO_OFFSET,
-                                        .file = V8_COOKIE(v->one, number, v8_field(v, p->name), script),
+                                        .file = V8_COOKIE(v->script_id, number, v8_field(v, p->name), script),
                                         .where = shared};
         v->function = slots->function;
     }

@@ -404,6 +404,31 @@ UNIT(a_function_that_calls_itself_is_looked_at_once)
     ck_assert_mem_eq(&found, &word, sizeof word);
 }
 
+UNIT(functions_one_below_another_ask_their_script_s_number_once)
+{
+    struct sample_frame word = begin(), found;
+    struct v8_walk walk = {.slots = {TAG(OTHER), TAG(FUNCTION), TAG(CODE), SMI(60)}};
+    struct source s = all();
+    ck_assert(v8_word(&s, &place, &walk, &found));
+    memcpy(memory + 0x6000, memory + FUNCTION, 64); /* another one, of the same script … */
+    memcpy(memory + 0x6100, memory + SHARED, 64);
+    put(0x6000 + place.shared, TAG(0x6100));
+    put(0x6100 + 48, 8ull << 32);
+    walk.slots.function = TAG(0x6000);
+    reads = 0;
+    ck_assert(v8_word(&s, &place, &walk, &found));
+    ck_assert_uint_eq(reads, 2);
+    ck_assert_uint_eq(found.file, V8_COOKIE(SMI(33), 8, TAG(SCOPE), TAG(SCRIPT)));
+    put(0x6100 + place.script, TAG(0x6200)); /* … and of another one */
+    put(0x6200 + place.script_id, SMI(34));
+    walk.slots.function = TAG(FUNCTION);
+    ck_assert(v8_word(&s, &place, &walk, &found));
+    ck_assert_uint_eq(found.file, word.file);
+    walk.slots.function = TAG(0x6000);
+    ck_assert(v8_word(&s, &place, &walk, &found));
+    ck_assert_uint_eq(found.file, V8_COOKIE(SMI(34), 8, TAG(SCOPE), TAG(0x6200)));
+}
+
 UNIT(a_function_with_a_number_of_its_own_needs_no_script_s)
 {
     struct sample_frame word = begin(), found;
