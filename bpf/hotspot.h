@@ -72,15 +72,27 @@ struct hotspot_known {
     bpf_u64 of, blob, said;
 };
 
-/* What a step works in; none of it is kept for the next one. */
+/* Classes of a stack, whose methods follow each other in the interpreter's frames. */
+#define HOTSPOT_CLASS_BITS 3u
+struct hotspot_class {
+    bpf_u64 constants, hash; /* its pool of these; 0: none; and what tells it from another in its memory */
+};
+
+/* What a step works in; what is kept for the next one is of methods in the interpreter's frames before, which
+ * cannot go while the thread is here. */
 struct hotspot_walk {
-    bpf_u64 nothing[2];               /* to come: see RUNTIME_NEXT_WORD */
+    bpf_u64 is_begun;             /* 0: nothing is kept */
+    bpf_u64 nothing;              /* to come: see RUNTIME_NEXT_WORD */
+    bpf_u64 method, cookie;       /* the last one; 0: none; what tells it from another … */
+    bpf_u64 begin, size;          /* … where its bytecode begins, and how much that is */
+    bpf_u64 holder, symbol, tail; /* of a class, read for its hash */
+    struct hotspot_class class[1 << HOTSPOT_CLASS_BITS];
     bpf_u64 blob;                     /* where the code's header is */
     bpf_u64 value, end;               /* end: of the frame, where its return address is */
     bpf_u32 kind, edge;               /* enum hotspot_kind, hotspot_edge */
     bpf_u64 read[HOTSPOT_BLOB_WORDS]; /* of the header; of a ConstMethod */
-    bpf_u64 code[2]; /* the byte before the instruction, and those from it on; of a method's cookie */
-    struct sample_frame word; /* what there is to tell; of another kind: nothing */
+    bpf_u64 code[2];                  /* the byte before the instruction, and those from it on */
+    struct sample_frame word;         /* what there is to tell; of another kind: nothing */
 };
 
 /* A word. Of a frame of the interpreter `where` is the Method, `extra` the bytecode's index, and `file` is

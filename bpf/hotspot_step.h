@@ -285,9 +285,9 @@ HOTSPOT_PART hotspot_remember(HOTSPOT_HANDLE h, bpf_u64 distance)
     return 0;
 }
 
-/* A step from code that is remembered: while its number stands it is the same. Of the interpreter, which has
- * none and stays where it is, what lies there is as good. HOTSPOT_BY_POINTER: it is the interpreter's, and
- * the step is still to be made. Otherwise nonzero: it is not known. */
+/* A step from code that is remembered: while its number stands it is the same. The interpreter's, which has
+ * none, stays where it is. HOTSPOT_BY_POINTER: it is that, and the step is still to be made. Otherwise
+ * nonzero: it is not known. */
 #define HOTSPOT_BY_POINTER 2
 HOTSPOT_PART hotspot_again(HOTSPOT_HANDLE h)
 {
@@ -298,12 +298,12 @@ HOTSPOT_PART hotspot_again(HOTSPOT_HANDLE h)
     bpf_u64 blob = *(const volatile bpf_u64 *)&known->blob, said = *(const volatile bpf_u64 *)&known->said;
     if ((*(const volatile bpf_u64 *)&known->of ^ blob ^ said) != HOTSPOT_KNOWN_OF(w, r->ip))
         return 1;
+    if (said >> 32 == HOTSPOT_INTERPRETED)
+        return HOTSPOT_BY_POINTER;
     c->word = hotspot_word(r->ip - 1, 0, HOTSPOT_COMPILED);
     if (HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, blob + p->nmethod_id) ||
         c->word.file != (bpf_u32)said)
         return 1;
-    if (said >> 32 == HOTSPOT_INTERPRETED)
-        return HOTSPOT_BY_POINTER;
     return hotspot_leave(h, r->sp + (said >> 32), HOTSPOT_WITH_BP);
 }
 
@@ -330,29 +330,54 @@ HOTSPOT_PART hotspot_compiled(HOTSPOT_HANDLE h)
     return did <= 0 ? did : hotspot_scan(h, c->end, HOTSPOT_WITH_BP);
 }
 
-/* Sets c->value to what tells a method from one that gets its memory, 0 if there is none; c->read to its
- * ConstMethod, and c->code[0] to where its instructions begin. */
+/* Sets c->value to what tells the class with a pool of constants from one that gets its memory. -1: there is
+ * none. */
+HOTSPOT_PART hotspot_class(HOTSPOT_HANDLE h, bpf_u64 constants)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u16 length = 0;
+    bpf_u64 number = constants * 0x9e3779b97f4a7c15ull >> (64 - HOTSPOT_CLASS_BITS);
+    struct hotspot_class *known = &c->class[number & ((1u << HOTSPOT_CLASS_BITS) - 1)];
+    c->value = known->hash;
+    if (known->constants == constants)
+        return 0;
+    c->tail = 0;
+    if (HOTSPOT_READ(w, &c->holder, 8, constants + p->pool_holder) ||
+        HOTSPOT_READ(w, &c->symbol, 8, c->holder + p->klass_name) ||
+        HOTSPOT_READ(w, &length, 2, c->symbol + p->symbol_length))
+        return -1;
+    /* Generated classes are alike but for a number at the end of their names. */
+    if (length >= 8 && HOTSPOT_READ(w, &c->tail, 8, c->symbol + p->symbol_body + length - 8))
+        return -1;
+    c->value = length * 0x9e3779b97f4a7c15ull ^ (constants ^ c->holder >> 3) * 0xd6e8feb86659fd93ull ^
+               (c->symbol ^ c->tail) * 0xc2b2ae3d27d4eb4full;
+    *known = (struct hotspot_class){constants, c->value};
+    return 0;
+}
+
+/* Sets c->cookie to what tells a method from one that gets its memory, c->begin and c->size to where its
+ * instructions are. -1: there is none. */
 HOTSPOT_PART hotspot_cookie(HOTSPOT_HANDLE h, bpf_u64 method)
 {
     HOTSPOT_OPEN(h);
-    bpf_u64 at = 0, constants, symbol = 0, hash, tail = 0;
-    bpf_u16 length = 0;
-    c->value = 0;
+    bpf_u64 at = 0, constants, behind, hash;
+    if (!c->is_begun)
+        __builtin_memset(c->class, 0, sizeof c->class);
+    else if (method == c->method)
+        return 0;
+    c->is_begun = 1;
+    c->method = 0;
     if (HOTSPOT_READ(w, &at, 8, method + p->method_const) || !at || HOTSPOT_READ(w, c->read, 64, at))
-        return 0;
-    c->code[0] = at + p->const_size;
+        return -1;
     constants = hotspot_field(c, p->const_constants & 56);
-    if (HOTSPOT_READ(w, &c->code[1], 8, constants + p->pool_holder) ||
-        HOTSPOT_READ(w, &symbol, 8, c->code[1] + p->klass_name) ||
-        HOTSPOT_READ(w, &length, 2, symbol + p->symbol_length))
-        return 0;
-    /* Generated classes are alike but for a number at the end of their names. */
-    if (length >= 8 && HOTSPOT_READ(w, &tail, 8, symbol + p->symbol_body + length - 8))
-        return 0;
-    hash = (at ^ length) * 0x9e3779b97f4a7c15ull ^ (constants ^ c->code[1] >> 3) * 0xd6e8feb86659fd93ull ^
-           (symbol ^ tail) * 0xc2b2ae3d27d4eb4full ^
-           hotspot_field(c, p->const_code_size & 63) * 0xff51afd7ed558ccdull;
-    c->value = hash >> 32 ? hash >> 32 : 1;
+    if (!constants || hotspot_class(h, constants))
+        return -1;
+    behind = hotspot_field(c, p->const_code_size & 63); /* the numbers of its name and its signature, too */
+    c->begin = at + p->const_size;
+    c->size = behind & 0xffff;
+    hash = at * 0x9e3779b97f4a7c15ull ^ c->value ^ behind * 0xff51afd7ed558ccdull;
+    c->cookie = hash >> 32 ? hash >> 32 : 1;
+    c->method = method;
     return 0;
 }
 
@@ -364,7 +389,7 @@ HOTSPOT_PART hotspot_cookie(HOTSPOT_HANDLE h, bpf_u64 method)
 HOTSPOT_PART hotspot_interpreted(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
-    bpf_u64 bp = r->bp, method, sender, bcp = 0, size, at;
+    bpf_u64 bp = r->bp, method, sender, bcp = 0, at;
     if (r->bp_lost || (bp & 7) || !HOTSPOT_IN_STACK(w, r, bp))
         return 1;
     if (hotspot_load(h, bp - 8 * HOTSPOT_METHOD_AT))
@@ -374,16 +399,15 @@ HOTSPOT_PART hotspot_interpreted(HOTSPOT_HANDLE h)
         hotspot_load(h, bp - 8 * HOTSPOT_SENDER_SP))
         return 1;
     sender = c->value;
-    if (sender < bp + 16 || hotspot_cookie(h, method) || !c->value)
+    if (sender < bp + 16 || hotspot_cookie(h, method))
         return 1;
-    size = hotspot_field(c, p->const_code_size & 63) & 0xffff;
-    c->word = hotspot_word(method, c->value, 0);
+    c->word = hotspot_word(method, c->cookie, 0);
     if (r->has_all && !r->is_return)
         bcp = r->all[13];
-    at = bcp - c->code[0];
-    if (at >= size && !hotspot_load(h, bp - 8 * (bpf_u64)p->bcp))
-        at = c->value - c->code[0];
-    if (at < size && at < HOTSPOT_STUB)
+    at = bcp - c->begin;
+    if (at >= c->size && !hotspot_load(h, bp - 8 * (bpf_u64)p->bcp))
+        at = c->value - c->begin;
+    if (at < c->size && at < HOTSPOT_STUB)
         c->word.extra = at;
     if (hotspot_leave(h, bp + 8, HOTSPOT_WITH_BP))
         return -1;
@@ -507,7 +531,7 @@ UNWIND_INLINE int hotspot_walk_on(HOTSPOT_HANDLE h)
     if (c->kind == HOTSPOT_METHOD || c->kind == HOTSPOT_NATIVE)
         return hotspot_compiled(h) ? STEP_NATIVE : STEP_TAKEN;
     if (c->kind == HOTSPOT_INTERPRETER) {
-        if (r->is_return && !HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, c->blob + p->nmethod_id))
+        if (r->is_return)
             hotspot_remember(h, HOTSPOT_INTERPRETED);
         if (hotspot_interpreted(h) == 0)
             return STEP_TAKEN;

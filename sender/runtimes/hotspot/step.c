@@ -69,7 +69,7 @@ uint32_t hotspot_method_cookie(const struct source *memory, const struct hotspot
                                uint64_t method)
 {
     struct walk w = {.memory = memory, .place = place};
-    return hotspot_cookie(&w, method) ? 0 : (uint32_t)w.state.value;
+    return hotspot_cookie(&w, method) ? 0 : (uint32_t)w.state.cookie;
 }
 
 bool hotspot_step(const struct runtime_process *process, const struct runtime_stack *stack,
