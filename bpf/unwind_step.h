@@ -24,8 +24,8 @@ UNWIND_INLINE int unwind_by_pointer(UNWIND_WALK *w, struct unwind_registers *r)
     bpf_u64 bp = r->bp, next, ra;
     if (r->bp_lost)
         return UNWIND_END_NO_RULE;
-    if (bp == 0) /* the psABI's mark of the outermost frame (3.4.1) */
-        return UNWIND_END_ROOT;
+    if (bp == 0) /* the psABI's mark of the outermost frame (3.4.1); in one that has not called, a number */
+        return r->is_return ? UNWIND_END_ROOT : UNWIND_END_NO_RULE;
     if ((bp & 7) || !UNWIND_IN_STACK(w, r, bp))
         return UNWIND_END_BAD_FRAME;
     if (UNWIND_LOAD(w, bp, &next) || UNWIND_LOAD(w, bp + 8, &ra))

@@ -189,7 +189,10 @@ UNIT(what_ends_a_walk)
     static const struct unwind_rule none = {0}, root = {.cfa = UNWIND_CFA_ROOT},
                                     padding = {.cfa = UNWIND_CFA_PADDING};
     struct unwind_registers r = registers(0x1000, 0);
-    ck_assert_int_eq(unwind_step(&small, &r, none), UNWIND_END_ROOT); /* rbp is 0 */
+    ck_assert_int_eq(unwind_step(&small, &r, none),
+                     UNWIND_END_NO_RULE); /* a leaf keeps what it likes in rbp */
+    r.is_return = 1;
+    ck_assert_int_eq(unwind_step(&small, &r, none), UNWIND_END_ROOT);
     ck_assert_int_eq(unwind_step(&small, &r, root), UNWIND_END_ROOT);
     r.bp_lost = 1;
     ck_assert_int_eq(unwind_step(&small, &r, none), UNWIND_END_NO_RULE);
