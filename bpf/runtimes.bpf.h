@@ -491,12 +491,12 @@ __attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
     return STEP_NATIVE;
 }
 
-/* A step of words_ahead: 0, or 1 at the end. */
-static __always_inline int word_ahead(struct scratch *s, __u32 slot)
+/* Behind the words of a frame of the machine: 0, or 1: there are no more. */
+__attribute__((noinline)) int end_of_words(__u32 slot, __u32 did)
 {
-    int did = runtime_step(slot, 0);
-    if (did == STEP_TAKEN)
-        return 0;
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return 1;
     /* Between the words of one frame of the machine and those of the next. */
     struct sample_frame end = {.kind = SAMPLE_FRAME_WORD, .runtime = s->walk.here.runtime};
     int is_last = did == STEP_NATIVE && !s->walk.runtime.word[RUNTIME_NEXT_WORD];
@@ -511,9 +511,13 @@ __attribute__((noinline)) int words_some(__u32 slot)
     if (!s)
         return 1;
 #pragma clang loop unroll(disable)
-    for (__u64 i = 0; i < AHEAD_STEPS; i++)
-        if (s->head.n_user >= SAMPLE_USER_MAX - 1 || word_ahead(s, slot)) /* a step adds two at most */
+    for (__u64 i = 0; i < AHEAD_STEPS; i++) {
+        if (s->head.n_user >= SAMPLE_USER_MAX - 1) /* a step adds two at most */
             return 1;
+        __u32 did = runtime_step(slot, 0);
+        if (did != STEP_TAKEN && end_of_words(slot, did))
+            return 1;
+    }
     return 0;
 }
 

@@ -86,6 +86,7 @@ struct walk {
     __u32 has_window;
     __u32 end;           /* enum unwind_end */
     __u32 set;           /* of the cache */
+    __u32 way;           /* in that, the mapping found */
     __u32 wants;         /* `wanted` and the mapping of it are set: user space should be asked … */
     __u32 wants_now;     /* it is the file that the frame is in, asked for the first time lately */
     __u32 wants_runtime; /* … for what: 0: the file's tables; a tag: the runtime's place in the process */
@@ -316,19 +317,19 @@ __attribute__((noinline)) int enter_mapping(__u32 slot, __u64 address)
         return -1;
     struct walk *w = &s->walk;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
+    w->way = CACHE_WAYS; /* in a register, each that there may be is verified by itself */
 #pragma clang loop unroll(disable)
-    for (__u32 i = 0; i < CACHE_WAYS; i++) {
-        if (i >= set->n)
-            break;
+    for (__u32 i = 0; i < CACHE_WAYS && i < set->n; i++)
         if (address - set->way[i].start < set->way[i].length) {
-            if (UNLIKELY(!(set->proven >> i & 1)) && !prove(slot, i))
-                break;
-            note_use(&set->way[i], w->now);
-            w->here = set->way[i];
-            return 0;
+            w->way = i;
+            break;
         }
-    }
-    return find_here(slot, address);
+    __u32 way = *(volatile __u32 *)&w->way;
+    if (way >= CACHE_WAYS || (UNLIKELY(!(set->proven >> way & 1)) && !prove(slot, way)))
+        return find_here(slot, address);
+    note_use(&set->way[way], w->now);
+    w->here = set->way[way];
+    return 0;
 }
 
 /* What a probe has put elsewhere: 0, and walk.at.ip is where it belongs; or -1.
@@ -340,6 +341,25 @@ __attribute__((noinline)) int enter_mapping(__u32 slot, __u64 address)
  * keeps the true one, by where it was; as deep as it lets them be nested. */
 #define RETURNS_MAX 64
 #define COPY_MAX    16 /* an instruction, and where it ends */
+#define RETURN_IS   1ull
+
+/* Looks whether the return that the kernel notes at `of` is that of the walk's frame: RETURN_IS, and
+ * walk.at.ip is there; or where the next one is noted, 0: there is none. */
+__attribute__((noinline)) __u64 look_at_return(__u32 slot, __u64 of)
+{
+    struct scratch *s = scratch_of(slot);
+    struct return_instance *is = (struct return_instance *)of;
+    if (!s)
+        return 0;
+    if (BPF_CORE_READ(is, stack) + 8 != s->walk.at.sp)
+        return (__u64)BPF_CORE_READ(is, next);
+    __u64 ip = BPF_CORE_READ(is, orig_ret_vaddr);
+    if (ip == s->walk.at.ip)
+        return 0;
+    s->walk.at.ip = ip;
+    return RETURN_IS;
+}
+
 __attribute__((noinline)) int find_probed(__u32 slot)
 {
     struct scratch *s = scratch_of(slot);
@@ -354,19 +374,11 @@ __attribute__((noinline)) int find_probed(__u32 slot)
         at->ip = BPF_CORE_READ(task, utask, vaddr) + into;
         return 0;
     }
-    struct return_instance *of = BPF_CORE_READ(task, utask, return_instances);
+    __u64 of = (__u64)BPF_CORE_READ(task, utask, return_instances);
 #pragma clang loop unroll(disable)
-    for (__u32 i = 0; i < RETURNS_MAX && of; i++) {
-        if (BPF_CORE_READ(of, stack) + 8 == at->sp) {
-            __u64 ip = BPF_CORE_READ(of, orig_ret_vaddr);
-            if (ip == at->ip)
-                return -1;
-            at->ip = ip;
-            return 0;
-        }
-        of = BPF_CORE_READ(of, next);
-    }
-    return -1;
+    for (__u32 i = 0; i < RETURNS_MAX && of > RETURN_IS; i++)
+        of = look_at_return(slot, of);
+    return of == RETURN_IS ? 0 : -1;
 }
 
 /* Runtimes have steps that are no frames: adapters between calling conventions, shims. */
@@ -510,7 +522,7 @@ __attribute__((noinline)) int walk_frames(__u32 slot)
 
 /* Rounds of them. Global, or they would be verified for each way to get here; and not all of them, as the
  * verifier goes through each: those around it are few. */
-#define WALK_ROUNDS       48u
+#define WALK_ROUNDS       24u
 #define WALK_ROUNDS_TIMES (WALK_STEPS_MAX / WALK_STEPS_AT_ONCE / WALK_ROUNDS)
 _Static_assert(WALK_ROUNDS_TIMES *WALK_ROUNDS *WALK_STEPS_AT_ONCE == WALK_STEPS_MAX, "none is left over");
 __attribute__((noinline)) int walk_on(__u32 slot)
