@@ -37,7 +37,9 @@ struct cpython_place {
     bpf_u16 at_shift;                  /* … which is to be shifted right to be one of instructions */
     bpf_u16 cookie;                    /* in a code object: three pointers, see CPYTHON_COOKIE */
     bpf_u16 hashed;                    /* which of these leads to co_name: 0 or 1 */
+    bpf_u16 version; /* instead (from 3.12 on): 4 bytes, a number that is used once; 0: none */
     /* For names; the kernel side does not look at these. */
+    bpf_u64 code_type;                     /* where PyCode_Type is */
     bpf_u16 minor, micro;                  /* the version, 3.minor.micro; CPYTHON_NO_MICRO: not known */
     bpf_u16 file_name, name, first, lines; /* in a code object */
     bpf_u16 ascii, wide;                   /* in a string: its characters, if all are ASCII, and if not */
@@ -55,7 +57,8 @@ _Static_assert(sizeof(struct cpython_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 
 /* A word: `where` is the code object, `extra` the number of the instruction in it, in units of 2 bytes, and
  * `file` is made of the pointers to its name, what follows that, and its table of lines, and of the name's
- * hash: what tells it from another code object that gets its memory, and often theirs. */
+ * hash: what tells it from another code object that gets its memory, and often theirs. From 3.12 on it is
+ * co_version, if that is not 0: those are all given out. */
 #define CPYTHON_NO_INSTRUCTION 0xffffu
 #define CPYTHON_COOKIE_WORDS   3u
 #define CPYTHON_COOKIE(word, name_hash)                                                   \

@@ -92,6 +92,21 @@ static inline __attribute__((always_inline)) int cpython_read(const struct cpyth
     return RUNTIME_READ(&c->read[CPYTHON_WINDOW_FROM], 8 * CPYTHON_WINDOW_WORDS, at - below);
 }
 
+/* Sets c->told_as to what tells a code object from others; 0 if it can. */
+static inline __attribute__((always_inline)) int cpython_look(const struct cpython_place *p,
+                                                              struct cpython_walk *c, bpf_u64 code)
+{
+    bpf_u64 name_hash = 0;
+    if (p->version && !RUNTIME_READ(&c->told_as, sizeof c->told_as, code + p->version) && c->told_as)
+        return 0;
+    if (RUNTIME_READ(c->cookie, sizeof c->cookie, code + p->cookie))
+        return -1;
+    if (RUNTIME_READ(&name_hash, sizeof name_hash, c->cookie[p->hashed & 1] + CPYTHON_STRING_HASH))
+        name_hash = 0; /* swapped out: a word without a name */
+    c->told_as = CPYTHON_COOKIE(c->cookie, name_hash);
+    return 0;
+}
+
 /* The number of the instruction a frame is at. */
 static inline __attribute__((always_inline)) bpf_u16 cpython_instruction(const struct cpython_place *p,
                                                                          const struct cpython_walk *c,
@@ -131,17 +146,12 @@ static inline __attribute__((always_inline)) int cpython_walk_on(const struct cp
     bpf_u32 owner = cpython_field(c, p->owner) & 255;
     if (p->segment == CPYTHON_SHIM && owner >= CPYTHON_OWNER_SHIM)
         return is_inside ? STEP_PASSED : STEP_NATIVE;
-    bpf_u64 code = cpython_field(c, p->code) & ~7ull, name_hash = 0;
-    if (code != c->told) {
-        if (RUNTIME_READ(c->cookie, sizeof c->cookie, code + p->cookie)) {
-            c->frame = 0;
-            return is_inside ? STEP_PASSED : STEP_NATIVE;
-        }
-        if (RUNTIME_READ(&name_hash, sizeof name_hash, c->cookie[p->hashed & 1] + CPYTHON_STRING_HASH))
-            name_hash = 0; /* swapped out: a word without a name */
-        c->told = code;
-        c->told_as = CPYTHON_COOKIE(c->cookie, name_hash);
+    bpf_u64 code = cpython_field(c, p->code) & ~7ull;
+    if (code != c->told && cpython_look(p, c, code)) {
+        c->frame = 0;
+        return is_inside ? STEP_PASSED : STEP_NATIVE;
     }
+    c->told = code;
     *ret = (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
                                  .runtime = RUNTIME_CPYTHON,
                                  .extra = cpython_instruction(p, c, code),

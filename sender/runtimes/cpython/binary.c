@@ -23,7 +23,7 @@ static uint32_t minor_of_name(struct bytes path)
 bool cpython_binary_find(struct cpython_binary *ret, const struct source *file, struct bytes path)
 {
     struct dynamic d;
-    Elf64_Sym eval, runtime, version;
+    Elf64_Sym eval, runtime, version, type;
     uint64_t hex = 0; /* 0x030b02f0: 3.11.2 */
     if (!dynamic_open(&d, file) || !dynamic_find(&d, "_PyEval_EvalFrameDefault", STT_FUNC, &eval, NULL) ||
         !dynamic_find(&d, "_PyRuntime", STT_OBJECT, &runtime, NULL))
@@ -33,6 +33,8 @@ bool cpython_binary_find(struct cpython_binary *ret, const struct source *file, 
                                    .eval_size = eval.st_size,
                                    .runtime = runtime.st_value,
                                    .runtime_size = runtime.st_size};
+    if (dynamic_find(&d, "PyCode_Type", STT_OBJECT, &type, NULL))
+        ret->code_type = type.st_value;
     if (!dynamic_find(&d, "Py_Version", STT_OBJECT, &version, NULL))
         ret->minor = minor_of_name(path); /* before 3.11 */
     else if (dynamic_read(&d, version.st_value, &hex, sizeof hex) && hex >> 24 == 3)

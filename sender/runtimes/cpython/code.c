@@ -71,11 +71,23 @@ static struct bytes read_string(const struct source *memory, const struct cpytho
     return arena_copy(text, bytes_of(utf8, n_utf8));
 }
 
-/* Whether it is the word's code object that is there. */
+/* An object's head: how many refer to it, and its type. Of one that is freed the first is 0, or a pointer of
+ * who manages memory, or the second is. What is above 32 bits is not used, but for flags from 3.14 on. */
+#define HEAD_WORDS       2u
+#define REFERENCES(head) ((uint32_t)(head)[0])
+#define IS_POINTER(head) (((head)[0] >> 32 & 0xffff) != 0)
+
+/* Whether it is the word's code object that is there: of one that has a number for itself that number, and
+ * that it is alive. */
 static bool is_it(const struct source *memory, const struct cpython_place *place,
                   const struct sample_frame *word)
 {
-    uint64_t cookie[CPYTHON_COOKIE_WORDS], name_hash = 0;
+    uint64_t cookie[CPYTHON_COOKIE_WORDS], head[HEAD_WORDS], name_hash = 0;
+    uint32_t version = 0;
+    if (place->version &&
+        (!source_read(memory, word->where + place->version, &version, sizeof version) || version))
+        return version == word->file && source_read(memory, word->where, head, sizeof head) &&
+               head[1] == place->code_type && REFERENCES(head) && !IS_POINTER(head);
     return source_read(memory, word->where + place->cookie, cookie, sizeof cookie) &&
            source_read(memory, cookie[place->hashed & 1] + CPYTHON_STRING_HASH, &name_hash,
                        sizeof name_hash) &&

@@ -35,6 +35,10 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
     cpython_binary_find_cold(&binary, process->file);
     place.micro = (uint16_t)binary.micro;
     place.key += bias + binary.runtime;
+    if (binary.code_type)
+        place.code_type = bias + binary.code_type;
+    else
+        place.version = 0;
     if (place.current)
         place.current += bias + binary.runtime;
     place.start[0] = bias + binary.eval;

@@ -137,6 +137,8 @@ static const struct described {
 #define FREE_THREADED 2u
 #define OFFSET_MAX    4096u
 #define WIDE_BEHIND   16u /* PyCompactUnicodeObject: utf8_length, utf8 */
+/* PyCodeObject: co_firstlineno, numbers of locals and of cells, the frame's size, co_version. */
+#define VERSION_BEHIND 24u
 
 static int by_description(struct cpython_place *ret, const struct described *d, const struct source *memory,
                           uint64_t runtime)
@@ -194,5 +196,7 @@ int cpython_layout(struct cpython_place *ret, uint32_t minor, const struct sourc
     }
     ret->cookie = (uint16_t)(ret->lines - 8 * (CPYTHON_COOKIE_WORDS - 1));
     ret->hashed = minor <= 10; /* from 3.11 on `name` is behind co_name */
+    if (minor >= 12)
+        ret->version = ret->first + VERSION_BEHIND;
     return 0;
 }

@@ -125,7 +125,7 @@ UNIT(another_one_in_its_memory_has_not_its_name)
 {
     char text[4096];
     struct runtime_name name;
-    struct sample_frame word = begin(13 - 1);
+    struct sample_frame word = begin(11);
     word.file++;
     ck_assert(!name_of(&word, &name, text));
     ck_assert_uint_eq(reads, 2); /* nothing is read by what it says */
@@ -148,6 +148,38 @@ UNIT(another_one_whose_strings_are_in_its_memory_too_has_not_its_name)
         put(NAME + CPYTHON_STRING_HASH, HASH + 1);
         ck_assert(!name_of(&word, &name, text));
     }
+}
+
+UNIT(one_with_a_number_for_itself_has_a_name_while_it_is_alive)
+{
+    static const uint64_t gone[] = {0, 0x7f1200000000, (uint64_t)0xffff << 48};
+    char text[4096];
+    struct runtime_name name;
+    struct sample_frame word = begin(12);
+    struct cpython_walk c = {0};
+    word.file = 4711;
+    ck_assert(!name_of(&word, &name, text));
+    put(CODE + place.version, 4711);
+    ck_assert(!name_of(&word, &name, text)); /* it is no object */
+    place.code_type = 0x5000;
+    put(CODE + 8, 0x5000);
+    put(CODE, 1);
+    ck_assert(name_of(&word, &name, text));
+    put(CODE, (uint64_t)4 << 48 | 0xc0000000); /* for ever, as 3.14 says it */
+    ck_assert(name_of(&word, &name, text));
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        put(CODE, gone[i]); /* nobody has it, all of it is yet there */
+        ck_assert(!name_of(&word, &name, text));
+    }
+    put(CODE, 1);
+    put(CODE + 8, 0x123456789);
+    ck_assert(!name_of(&word, &name, text));
+    put(CODE + 8, 0x5000);
+    put(CODE + place.version, 4712); /* another one */
+    ck_assert(!name_of(&word, &name, text));
+    ck_assert(cpython_look(&place, &c, CODE) == 0 && c.told_as == 4712);
+    put(CODE + place.version, 0); /* all numbers were given out */
+    ck_assert(cpython_look(&place, &c, CODE) == 0 && c.told_as == begin(12).file);
 }
 
 UNIT(one_that_goes_while_it_is_read_has_no_name)
