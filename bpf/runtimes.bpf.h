@@ -420,7 +420,27 @@ static __always_inline void want_place(struct scratch *s, __u32 runtime)
     w->wanted_end = w->here.start + w->here.length;
 }
 
-/* Looks, once a stack, where a runtime is in this process. */
+/* Where a stack comes to another runtime's frames: it begins, or goes on behind what was told of it already,
+ * as one may call another that calls it again (Python a method of Java's that calls Python). The one that is
+ * left is put aside. False: it had begun, and is not the one that was put aside last. */
+static __always_inline int change_to(struct runtime_walk *r, __u32 runtime)
+{
+    __u32 goes_on = r->was_of == runtime, at = r->was_at & 1;
+    int is_first = !(r->begun >> (runtime & 31) & 1);
+    if (r->of && r->has_place && r->word[0]) {
+        bpf_probe_read_kernel(r->was[at ^ 1], sizeof r->word, r->word);
+        r->begun |= 1u << (r->of & 31);
+        r->was_of = r->of;
+        r->was_at = at ^ 1;
+    }
+    r->of = runtime;
+    r->word[0] = 0;
+    if (goes_on)
+        bpf_probe_read_kernel(r->word, sizeof r->word, r->was[at]);
+    return goes_on || is_first;
+}
+
+/* Looks, once for its frames that follow one another, where a runtime is in this process. */
 __attribute__((noinline)) int find_place(__u32 slot, __u32 runtime)
 {
     struct scratch *s = scratch_of(slot);
@@ -429,9 +449,10 @@ __attribute__((noinline)) int find_place(__u32 slot, __u32 runtime)
     struct runtime_walk *r = &s->walk.runtime;
     __u64 key = RUNTIME_PLACE_KEY(s->head.pid, runtime);
     const struct runtime_place *place = bpf_map_lookup_elem(&runtime_places, &key);
-    r->of = runtime;
-    r->word[0] = 0;
-    r->has_place = place && place->start == s->head.start;
+    int may_tell = change_to(r, runtime);
+    r->has_place = may_tell && place && place->start == s->head.start;
+    if (!may_tell)
+        return 0;
     if (!r->has_place)
         want_place(s, runtime);
     else

@@ -58,6 +58,8 @@ struct cache_set {
 /* Stack memory read at once: it costs hardly more than reading 8 bytes, and holds most of a stack. */
 #define WINDOW_BYTES 512u
 
+#define RUNTIME_WALK_WORDS 80u
+
 /* What a runtime's step knows of the process, and remembers from one frame of a stack to the next. */
 struct runtime_walk {
     __u32 inside; /* enum runtime_tag: its step is asked wherever the code is; 0: only in its own */
@@ -66,8 +68,12 @@ struct runtime_walk {
     __u32 is_ahead;  /* it goes on without frames of the machine (words_ahead) */
     __u32 generator; /* whose code in no file is; RUNTIME_GENERATED: not looked for yet */
     __u32 is_go;     /* frames of Go were met */
+    __u32 begun;     /* those that told something before another one did, a bit each; of these … */
+    __u32 was_of;    /* … the last one (0: none), whose `word` is … */
+    __u32 was_at;    /* … this one of `was` */
     __u64 told;      /* of the words that were told, what tells them from others'; 0: none were */
-    __u64 word[80];  /* its own; the first is 0 when it begins */
+    __u64 word[RUNTIME_WALK_WORDS]; /* its own; the first is 0 when it begins */
+    __u64 was[2][RUNTIME_WALK_WORDS];
     struct runtime_place place;
 };
 
@@ -553,6 +559,8 @@ static __always_inline void walk_stack(struct scratch *s, __u32 slot, struct mm_
     w->runtime.generator = RUNTIME_GENERATED;
     w->runtime.is_ahead = 0;
     w->runtime.is_go = 0;
+    w->runtime.was_of = 0;
+    w->runtime.begun = 0;
     w->runtime.told = 0;
     w->n_ahead = 0;
     w->stack_start = 0;

@@ -2,6 +2,7 @@
 cost little memory. With --soak for as many samples as say something of rare things.
 """
 import bisect
+import ctypes
 import math
 import os
 import pathlib
@@ -11,7 +12,7 @@ import subprocess
 import time
 
 import pytest
-from profiles import Receiver, busy, profsend, started
+from profiles import Receiver, busy, judged, nearly_all, profsend, say, started
 from programs import ROOT, Process, running, wait_for
 
 PROGRAMS = ROOT / "tests/runtimes"
@@ -83,6 +84,37 @@ def test_a_process_whose_first_thread_has_ended_has_names():
         hits = sum(receiver.of(program.pid).values())
         named = sum(n for stack, n in receiver.of(program.pid).items() if "spins" in stack.names)
     assert named >= 0.9 * hits, (named, hits)
+
+
+# Root first, as tests/runtimes/nested.py has it; what Lua has no name for is "lua".
+NESTED = [("<module>", "cpython"), ("outermost", "cpython"), ("called", "cpython"), ("lua", "luajit"), ("middle", "luajit"), ("middle", "cpython"),
+          ("called", "cpython"), ("lua", "luajit"), ("innermost", "luajit"), ("innermost", "cpython"), ("spin", "cpython")]
+
+
+def test_runtimes_that_call_one_another_each_go_on_where_they_were():
+    """Not with what the thread is in now: that is told once, where it is."""
+    try:
+        ctypes.CDLL("libluajit-5.1.so.2")
+    except OSError as e:
+        pytest.skip(str(e))
+    program = Process(["/usr/bin/python3", PROGRAMS / "nested.py", "600"])
+    with Receiver(first=2.0) as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(hits for stack, hits in receiver.of(program.pid).items() if not stack.first) >= 1000, "samples")
+            assert sender.stop() == 0, sender.log()
+
+    def verdict(stack):
+        chain = [("lua" if name.startswith("<[string") else name, kind) for name, kind in zip(stack.names, stack.kinds)
+                 if kind in ("cpython", "luajit")][::-1]
+        # A walk that met code for the first time was ended in user space, which knows of one runtime.
+        pythons = [call for call in NESTED if call[1] == "cpython"]
+        return chain in (NESTED[:len(chain)], pythons[:len(chain)]), stack.incomplete is None, True
+    hits, exact, complete, _, odd = judged(receiver.of(program.pid), verdict)
+    say("Python, Lua, Python, Lua, Python", hits, exact, complete, hits, odd)
+    assert min(exact, complete) >= nearly_all(0.99, hits), odd[:3]
 
 
 # seventy() runs 7 of 10 times, twenty() 2, ten() 1, each as long as the other; by chance, since turns might be as long as what is
