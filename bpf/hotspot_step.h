@@ -37,6 +37,7 @@ enum hotspot_kind {
     HOTSPOT_ADAPTER = 0x2f433249,     /* "I2C/C2I adapters" */
     HOTSPOT_STUBS = 0x62757453,       /* "StubRoutines (1)": many */
     HOTSPOT_FLUSH = 0x73756c66,       /* "flush_icache_stub": without a frame, and called by C++ */
+    HOTSPOT_UPCALL = 0x61637075,      /* "upcall_stub": what C calls for a method (java.lang.foreign) */
 };
 
 UNWIND_INLINE int hotspot_has(const struct hotspot_place *p, bpf_u64 address)
@@ -484,6 +485,7 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
     if (HOTSPOT_READ(w, c->code, sizeof c->code, r->ip - 1))
         return -1;
     bpf_u32 b0 = HOTSPOT_BYTE(c, 0), size = hotspot_field(c, p->blob_frame);
+    bpf_u32 to = c->kind == HOTSPOT_UPCALL ? HOTSPOT_TO_ANY : 0;
     c->word = hotspot_word(c->blob, c->kind, HOTSPOT_STUB);
     if (c->kind == HOTSPOT_ADAPTER || c->kind == HOTSPOT_INTERPRETER) {
         /* What the caller's stack pointer was before arguments were put elsewhere is in r13. */
@@ -495,9 +497,9 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
     if (c->kind == HOTSPOT_FLUSH)
         return hotspot_leave(h, r->sp, HOTSPOT_TO_ANY);
     if (b0 == 0x55 || b0 == 0xc3)
-        did = hotspot_leave(h, r->sp, 0);
+        did = hotspot_leave(h, r->sp, to);
     else if (b0 == 0x5d || (HOTSPOT_BYTE(c, -1) == 0x55 && b0 == 0x48))
-        did = hotspot_leave(h, r->sp + 8, HOTSPOT_WITH_BP);
+        did = hotspot_leave(h, r->sp + 8, HOTSPOT_WITH_BP | to);
     else if ((bpf_s32)size > 0 && r->ip - hotspot_code(p, c) >= hotspot_complete(p, c))
         did = hotspot_leave(h, r->sp + hotspot_to_return(p, c), HOTSPOT_WITH_BP);
     if (did <= 0)
@@ -505,7 +507,7 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
     /* A stub with a frame begins by making it; without, rbp may be that of a frame further up. */
     c->value = 0;
     if (c->kind != HOTSPOT_STUBS && !HOTSPOT_READ(w, &c->value, 4, hotspot_code(p, c)) &&
-        c->value == HOTSPOT_ENTER && hotspot_leave_pointer(h, 0) == 0)
+        c->value == HOTSPOT_ENTER && hotspot_leave_pointer(h, to) == 0)
         return 0;
     if (r->has_all && hotspot_has(p, r->all[1]))
         return hotspot_leave_by_rdx(h);

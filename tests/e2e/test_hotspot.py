@@ -167,18 +167,18 @@ public class Yielding {
 """
 
 
-def java_with_virtual_threads():
+def java_since(version):
     for java in javas_here():
         said = re.search(r'JAVA_VERSION="(\d+)', (java.parent.parent / "release").read_text())
-        if said and int(said[1]) >= 21:
+        if said and int(said[1]) >= version:
             return java
-    pytest.skip("no JDK from 21 on here (/usr/lib/jvm, or PG_JAVAS)")
+    pytest.skip(f"no JDK from {version} on here (/usr/lib/jvm, or PG_JAVAS)")
 
 
 def test_virtual_threads_that_yield_are_seen_to_their_carriers(tmp_path):
     """Where frames are put aside, and so not on the stack, the code that brings them back is told in their place."""
     (tmp_path / "Yielding.java").write_text(YIELDING)
-    program = Process([java_with_virtual_threads(), "-Xmx64m", tmp_path / "Yielding.java"])
+    program = Process([java_since(21), "-Xmx64m", tmp_path / "Yielding.java"])
 
     def verdict(stack):
         names = names_of(stack, "jvm")
@@ -195,6 +195,48 @@ def test_virtual_threads_that_yield_are_seen_to_their_carriers(tmp_path):
     hits, exact, complete, named, odd = judged(seen(program, 1500, first=FIRST, begun=3.0).of(program.pid), verdict)
     text = say("virtual threads", hits, exact, complete, named, odd)
     assert hits >= 500 and min(exact, complete) >= nearly_all(YIELDED, hits), (text, odd[:3])
+
+
+# Java that calls C that calls Java, without JNI: most of the time goes into the calls.
+FOREIGN = """
+import java.lang.foreign.*;
+import java.lang.invoke.*;
+public class Foreign {
+    static int compare(MemorySegment a, MemorySegment b) {
+        return Integer.compare(a.reinterpret(4).get(ValueLayout.JAVA_INT, 0), b.reinterpret(4).get(ValueLayout.JAVA_INT, 0));
+    }
+    static void sort(MethodHandle qsort, MemorySegment of, MemorySegment compare) throws Throwable {
+        for (int i = 0; i < 64; i++) of.setAtIndex(ValueLayout.JAVA_INT, i, i * 7919 % 64);
+        qsort.invokeExact(of, 64L, 4L, compare);
+    }
+    public static void main(String[] args) throws Throwable {
+        Linker linker = Linker.nativeLinker();
+        MethodHandle qsort = linker.downcallHandle(linker.defaultLookup().find("qsort").get(),
+            FunctionDescriptor.ofVoid(ValueLayout.ADDRESS, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.ADDRESS));
+        MethodHandle compare = MethodHandles.lookup().findStatic(Foreign.class, "compare",
+            MethodType.methodType(int.class, MemorySegment.class, MemorySegment.class));
+        FunctionDescriptor type = FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.ADDRESS);
+        MemorySegment called = linker.upcallStub(compare, type, Arena.global());
+        MemorySegment of = Arena.global().allocate(4 * 64);
+        while (true) sort(qsort, of, called);
+    }
+}
+"""
+
+
+def test_c_that_calls_java_without_jni_has_its_callers(tmp_path):
+    (tmp_path / "Foreign.java").write_text(FOREIGN)
+    program = Process([java_since(22), "-Xmx64m", tmp_path / "Foreign.java"])
+
+    def verdict(stack):
+        if "upcall_stub" not in stack.names and "Foreign.compare" not in stack.names:
+            return None
+        chain = [name for name in stack.names[::-1] if name.startswith("Foreign.")]
+        is_exact = chain[:2] == ["Foreign.main", "Foreign.sort"] and chain[2:] in ([], ["Foreign.compare"])
+        return is_exact, stack.incomplete is None, are_named(names_of(stack, "jvm"))
+    hits, exact, complete, named, odd = judged(seen(program, 1500, first=FIRST, begun=4.0).of(program.pid), verdict)
+    text = say("upcalls", hits, exact, complete, named, odd)
+    assert hits >= 200 and min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
 
 def test_one_that_lies_harms_nobody(tmp_path, classes):
