@@ -186,12 +186,31 @@ enum hotspot_edge {
 /* Byte `i` from the instruction on. */
 #define HOTSPOT_BYTE(c, i) ((bpf_u32)((c)->code[((i) + 1) >> 3] >> 8 * (((i) + 1) & 7)) & 255)
 
+/* The frame is made, but what is behind it still counts as making it: a look at whether a collector wants to
+ * see the code first (from JDK 20 on always), which is nothing up to 7 bytes long, cmpl n, n(%r15), and a je
+ * over a call, or a jne. */
+UNWIND_INLINE int hotspot_is_entered(const struct hotspot_walk *c)
+{
+    bpf_u32 before = HOTSPOT_BYTE(c, -1), b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1);
+    if (b0 == 0xe8 || (b0 == 0x74 && b1 == 5) || (b0 == 0x0f && b1 == 0x84 && HOTSPOT_BYTE(c, 2) == 5) ||
+        (b0 == 0x0f && b1 == 0x85 && before == 0)) /* behind a number; a look at the class ends otherwise */
+        return 1;
+    bpf_u32 is_nothing = b0 == 0x90 || b0 == 0x66 || (b0 == 0x0f && b1 == 0x1f), found = 0;
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u32 i = 0; i <= (is_nothing ? 7u : 0u); i++)
+        found |=
+            HOTSPOT_BYTE(c, i) == 0x41 && HOTSPOT_BYTE(c, i + 1) == 0x81 && HOTSPOT_BYTE(c, i + 2) == 0x7f;
+    return found;
+}
+
 UNWIND_INLINE int hotspot_in_prologue(const struct hotspot_walk *c)
 {
     bpf_u32 before = HOTSPOT_BYTE(c, -1), b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1),
             b2 = HOTSPOT_BYTE(c, 2), b3 = HOTSPOT_BYTE(c, 3);
     if (b0 != 0x48)
-        return HOTSPOT_RETURN;
+        return hotspot_is_entered(c) ? HOTSPOT_WHOLE : HOTSPOT_RETURN;
     if (b1 == 0x89 && (b2 == 0x6c || b2 == 0xac) && b3 == 0x24) /* mov %rbp, n(%rsp) */
         return HOTSPOT_ROOM;
     if (before == 0x55 && ((b1 == 0x8b && b2 == 0xec) || (b1 == 0x89 && b2 == 0xe5))) /* mov %rsp, %rbp */
@@ -211,7 +230,7 @@ UNWIND_INLINE int hotspot_in_epilogue(const struct hotspot_walk *c)
     if (b0 == 0x5d)
         return b1 == 0x49 || b1 == 0xc3 || b1 == 0x85 || b1 == 0x41 || b1 == 0x4d ? HOTSPOT_POINTER
                                                                                   : HOTSPOT_WHOLE;
-    if ((b0 == 0x49 && b1 == 0x3b && b2 == 0xa7) ||               /* cmp n(%r15), %rsp */
+    if ((b0 == 0x49 && b1 == 0x3b && (b2 & 0x3f) == 0x27) ||      /* cmp n(%r15), %rsp: 4 bytes, 1 */
         (b0 == 0x0f && b1 == 0x87 && b6 == 0xc3) ||               /* ja */
         (b0 == 0x49 && b1 == 0x81 && b2 == 0x7f && b3 == 0x08) || /* cmp n, 8(%r15) */
         (b0 == 0x85 && b1 == 0x05 && b6 == 0xc3) ||               /* test %eax, n(%rip) */

@@ -239,6 +239,32 @@ def test_c_that_calls_java_without_jni_has_its_callers(tmp_path):
     assert hits >= 200 and min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
 
+# Half of the time goes into making frames and tearing them down.
+SMALL = """
+public class Small {
+    static int three(int n) { return n * 31 + 7; }
+    static int two(int n) { return three(n) + 1; }
+    static int one(int n) { return two(n) ^ 5; }
+    static int run(int n) { int x = 0; for (int i = 0; i < n; i++) x = one(x); return x; }
+    public static void main(String[] args) { int x = 0; while (true) x += run(100_000); }
+}
+"""
+
+
+@pytest.mark.parametrize("version", [17, 25])
+def test_methods_that_do_next_to_nothing_have_their_callers(version, tmp_path):
+    (tmp_path / "Small.java").write_text(SMALL)
+    program = Process([java_since(version), "-Xmx64m", "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Small::*", tmp_path / "Small.java"])
+    chains = ["main", "run", "one", "two", "three"]
+
+    def verdict(stack):
+        chain = [name.removeprefix("Small.") for name in stack.names[::-1] if name.startswith("Small.")]
+        return (chain == chains[:len(chain)], stack.incomplete is None, are_named(names_of(stack, "jvm"))) if chain else None
+    hits, exact, complete, named, odd = judged(seen(program, 1500, first=FIRST, begun=4.0).of(program.pid), verdict)
+    text = say(f"small methods, JDK {version} or later", hits, exact, complete, named, odd)
+    assert hits >= 300 and min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
+
+
 def test_one_that_lies_harms_nobody(tmp_path, classes):
     lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "java_liar.c", lambda: Process(java_command(OWN, "", classes, "100", "0")),
                                  FIRST, lambda lies, stacks: judge(stacks)[0] >= 100 and any("jvm" in stack.kinds for stack in lies), begun=1.0)

@@ -183,14 +183,24 @@ UNIT(a_frame_that_is_not_made_or_torn_down_is_left_by_what_there_is)
         uint8_t code[13];             /* the byte before, and what follows */
         uint32_t return_at, saved_at; /* words; 9: it is where it was */
     } edges[] = {
-        {4, {0x90, 0x55}, 0, 9},                                                /* push %rbp */
-        {4, {0x55, 0x48, 0x83, 0xec, 0x20}, 1, 0},                              /* sub behind it */
-        {4, {0xff, 0x48, 0x81, 0xec, 0x20}, 0, 9},                              /* without a push */
-        {4, {0x20, 0x48, 0x89, 0x6c, 0x24, 0x10}, 5, 9},                        /* mov %rbp, n(%rsp) */
-        {80, {0x20, 0x5d, 0xc3}, 1, 0},                                         /* pop %rbp */
-        {80, {0x5d, 0xc3}, 0, 9},                                               /* ret */
-        {80, {0x5d, 0x49, 0x3b, 0xa7, 0x40, 3, 0, 0}, 0, 9},                    /* the safepoint's look */
-        {80, {0x00, 0x0f, 0x87, 1, 0, 0, 0, 0xc3}, 0, 9},                       /* and jump */
+        {4, {0x90, 0x55}, 0, 9},                                                 /* push %rbp */
+        {4, {0x55, 0x48, 0x83, 0xec, 0x20}, 1, 0},                               /* sub behind it */
+        {4, {0xff, 0x48, 0x81, 0xec, 0x20}, 0, 9},                               /* without a push */
+        {4, {0x20, 0x48, 0x89, 0x6c, 0x24, 0x10}, 5, 9},                         /* mov %rbp, n(%rsp) */
+        {4, {0x20, 0x0f, 0x1f, 0x40, 0, 0x41, 0x81, 0x7f, 0x24, 0, 0x2c}, 5, 4}, /* nothing, before … */
+        {4, {0x20, 0x66, 0x90, 0x41, 0x81, 0x7f, 0x20}, 5, 4},          /* … what looks whether … */
+        {4, {0x50, 0x41, 0x81, 0x7f, 0x20, 0, 0, 0, 0, 0x74, 5}, 5, 4}, /* … the code is fit yet */
+        {4, {0, 0x74, 5, 0xe8}, 5, 4},                                  /* and goes over a call, … */
+        {4, {0, 0x0f, 0x84, 5, 0, 0, 0, 0xe8}, 5, 4},                   /* … of JDK 17, … */
+        {4, {0, 0xe8}, 5, 4},                                           /* … which is this, … */
+        {4, {0, 0x0f, 0x85, 0x20, 0, 0, 0}, 5, 4},                      /* … or jumps */
+        {4, {0x08, 0x0f, 0x85, 0x20, 0, 0, 0}, 0, 9},                   /* it is another class's */
+        {4, {0x90, 0x66, 0x90, 0x89, 0x84, 0x24, 0, 0xc0}, 0, 9},       /* nothing, before all else */
+        {80, {0x20, 0x5d, 0xc3}, 1, 0},                                 /* pop %rbp */
+        {80, {0x5d, 0xc3}, 0, 9},                                       /* ret */
+        {80, {0x5d, 0x49, 0x3b, 0xa7, 0x40, 3, 0, 0}, 0, 9},            /* the safepoint's look */
+        {80, {0x5d, 0x49, 0x3b, 0x67, 0x28, 0x0f, 0x87}, 0, 9},         /* that of JDK 25 */
+        {80, {0x00, 0x0f, 0x87, 1, 0, 0, 0, 0xc3}, 0, 9},               /* and jump */
         {80, {0x5d, 0x4d, 0x8b, 0x97, 8, 1, 0, 0, 0x41, 0x85, 2, 0xc3}, 0, 9},  /* that of JDK 11 */
         {80, {0x20, 0x4d, 0x8b, 0x97, 64, 3, 0, 0, 0x41, 0x85, 2, 0x3b}, 5, 4}, /* a loop's */
         {80, {0x20, 0x8b, 0x07}, 5, 4},                                         /* nothing of this */
