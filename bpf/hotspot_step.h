@@ -220,16 +220,21 @@ UNWIND_INLINE int hotspot_in_prologue(const struct hotspot_walk *c)
     return HOTSPOT_RETURN;
 }
 
-/* Behind `add n, %rsp`: pop %rbp, a look at the page for safepoints, ret. */
+/* Behind `add n, %rsp`: pop %rbp, a look at the page for safepoints, ret; or with an exception a jump, out of
+ * the method. */
 UNWIND_INLINE int hotspot_in_epilogue(const struct hotspot_walk *c)
 {
     bpf_u32 b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1), b2 = HOTSPOT_BYTE(c, 2),
-            b3 = HOTSPOT_BYTE(c, 3), b6 = HOTSPOT_BYTE(c, 6), b10 = HOTSPOT_BYTE(c, 10);
+            b3 = HOTSPOT_BYTE(c, 3), b4 = HOTSPOT_BYTE(c, 4), b6 = HOTSPOT_BYTE(c, 6),
+            b10 = HOTSPOT_BYTE(c, 10);
     if (b0 == 0xc3)
         return HOTSPOT_RETURN;
     if (b0 == 0x5d)
-        return b1 == 0x49 || b1 == 0xc3 || b1 == 0x85 || b1 == 0x41 || b1 == 0x4d ? HOTSPOT_POINTER
-                                                                                  : HOTSPOT_WHOLE;
+        return b1 == 0x49 || b1 == 0xc3 || b1 == 0x85 || b1 == 0x41 || b1 == 0x4d || b1 == 0xe9
+                   ? HOTSPOT_POINTER
+                   : HOTSPOT_WHOLE;
+    if (HOTSPOT_BYTE(c, -1) == 0x5d && b0 == 0xe9 && (b3 | b4) && (b3 & b4) != 0xff) /* further than 64 KiB */
+        return HOTSPOT_RETURN;
     if ((b0 == 0x49 && b1 == 0x3b && (b2 & 0x3f) == 0x27) ||      /* cmp n(%r15), %rsp: 4 bytes, 1 */
         (b0 == 0x0f && b1 == 0x87 && b6 == 0xc3) ||               /* ja */
         (b0 == 0x49 && b1 == 0x81 && b2 == 0x7f && b3 == 0x08) || /* cmp n, 8(%r15) */
@@ -495,6 +500,21 @@ HOTSPOT_PART hotspot_stub(HOTSPOT_HANDLE h)
 
 #define HOTSPOT_ENTER 0xec8b4855u /* push %rbp; mov %rsp, %rbp */
 
+/* popq (%rsp): what goes on with an exception copies its return address, which is on top of the frame. */
+UNWIND_INLINE int hotspot_is_popped(const struct hotspot_walk *c)
+{
+    return (c->code[0] >> 8 & 0xffffffff) == 0x24048f48;
+}
+
+/* C2's stubs, of which HotSpot does not say where their frame is complete, begin with sub n, %rsp. */
+UNWIND_INLINE int hotspot_is_room(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u64 begin = hotspot_code(p, c);
+    c->value = 0;
+    return r->ip != begin && !HOTSPOT_READ(w, &c->value, 4, begin) && (c->value & 0xfffdff) == 0xec8148;
+}
+
 /* A stub, or the interpreter where it has no frame (yet), that the thread is in itself. */
 HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
 {
@@ -519,8 +539,16 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
         did = hotspot_leave(h, r->sp, to);
     else if (b0 == 0x5d || (HOTSPOT_BYTE(c, -1) == 0x55 && b0 == 0x48))
         did = hotspot_leave(h, r->sp + 8, HOTSPOT_WITH_BP | to);
-    else if ((bpf_s32)size > 0 && r->ip - hotspot_code(p, c) >= hotspot_complete(p, c))
-        did = hotspot_leave(h, r->sp + hotspot_to_return(p, c), HOTSPOT_WITH_BP);
+    else if (HOTSPOT_BYTE(c, -1) == 0x5d && b0 == 0x5a) /* pop %rdx … */
+        did = hotspot_leave(h, r->sp, 0);
+    else if (HOTSPOT_BYTE(c, -1) == 0x5a && b0 == 0x41 && r->has_all && hotspot_has(p, r->all[1]))
+        return hotspot_leave_by_rdx(h); /* … and jmp: to who catches */
+    else if ((bpf_s32)size > 0 && hotspot_in_prologue(c) == HOTSPOT_ROOM)
+        did = hotspot_leave(h, r->sp + hotspot_to_return(p, c), 0);
+    else if ((bpf_s32)size > 0 &&
+             (r->ip - hotspot_code(p, c) >= hotspot_complete(p, c) || hotspot_is_room(h)))
+        did = hotspot_leave(h, r->sp + hotspot_to_return(p, c) + (hotspot_is_popped(c) ? 8 : 0),
+                            HOTSPOT_WITH_BP);
     if (did <= 0)
         return did;
     /* A stub with a frame begins by making it; without, rbp may be that of a frame further up. */

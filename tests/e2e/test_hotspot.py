@@ -251,6 +251,32 @@ public class Small {
 """
 
 
+# Of each two calls one throws what another method catches.
+THROWN = """
+public class Thrown {
+    static final RuntimeException IT = new RuntimeException("", null, false, false) {};
+    static int thrower(int n) { if ((n & 1) == 0) throw IT; return n * 31; }
+    static int middle(int n) { return thrower(n) + 1; }
+    static int catcher(int n) { try { return middle(n); } catch (RuntimeException e) { return n + 7; } }
+    static int run(int n) { int x = 0; for (int i = 0; i < n; i++) x += catcher(i); return x; }
+    public static void main(String[] args) { int x = 0; while (true) x += run(100_000); }
+}
+"""
+
+
+def test_methods_that_throw_have_their_callers(tmp_path):
+    (tmp_path / "Thrown.java").write_text(THROWN)
+    program = Process([java_since(17), "-Xmx64m", "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Thrown*::*", tmp_path / "Thrown.java"])
+    chains = ["main", "run", "catcher", "middle", "thrower"]
+
+    def verdict(stack):
+        chain = [name.removeprefix("Thrown.") for name in stack.names[::-1] if name.startswith("Thrown.")]
+        return (chain == chains[:len(chain)], stack.incomplete is None, are_named(names_of(stack, "jvm"))) if chain else None
+    hits, exact, complete, named, odd = judged(seen(program, 3000, first=FIRST, begun=4.0).of(program.pid), verdict)
+    text = say("methods that throw", hits, exact, complete, named, odd)
+    assert hits >= 500 and min(exact, complete, named) >= nearly_all(0.997, hits), (text, odd[:3])
+
+
 @pytest.mark.parametrize("version", [17, 25])
 def test_methods_that_do_next_to_nothing_have_their_callers(version, tmp_path):
     (tmp_path / "Small.java").write_text(SMALL)

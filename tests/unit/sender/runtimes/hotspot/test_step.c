@@ -200,6 +200,9 @@ UNIT(a_frame_that_is_not_made_or_torn_down_is_left_by_what_there_is)
         {80, {0x5d, 0xc3}, 0, 9},                                       /* ret */
         {80, {0x5d, 0x49, 0x3b, 0xa7, 0x40, 3, 0, 0}, 0, 9},            /* the safepoint's look */
         {80, {0x5d, 0x49, 0x3b, 0x67, 0x28, 0x0f, 0x87}, 0, 9},         /* that of JDK 25 */
+        {80, {0x20, 0x5d, 0xe9, 0x93, 0xc0, 0xba, 0xff}, 1, 0},         /* with an exception, … */
+        {80, {0x5d, 0xe9, 0x93, 0xc0, 0xba, 0xff}, 0, 9},               /* … and on with it; … */
+        {80, {0x5d, 0xe9, 0x93, 0xc0, 0xff, 0xff}, 5, 4},               /* … not within the method */
         {80, {0x00, 0x0f, 0x87, 1, 0, 0, 0, 0xc3}, 0, 9},               /* and jump */
         {80, {0x5d, 0x4d, 0x8b, 0x97, 8, 1, 0, 0, 0x41, 0x85, 2, 0xc3}, 0, 9},  /* that of JDK 11 */
         {80, {0x20, 0x4d, 0x8b, 0x97, 64, 3, 0, 0, 0x41, 0x85, 2, 0x3b}, 5, 4}, /* a loop's */
@@ -218,6 +221,35 @@ UNIT(a_frame_that_is_not_made_or_torn_down_is_left_by_what_there_is)
         ck_assert_msg(step(&at, &word), "%zu", i);
         ck_assert_uint_eq(at.sp, STACK + 8 * (edges[i].return_at + 1));
         ck_assert_uint_eq(at.bp, edges[i].saved_at < 9 ? 0xd000 : 0xe000);
+    }
+}
+
+UNIT(what_goes_on_with_an_exception_has_its_return_address_where_it_put_it)
+{
+    static const struct {
+        uint8_t code[5];    /* the byte before, and what follows */
+        uint32_t return_at; /* words */
+    } at_work[] = {
+        {{0, 0x48, 0x89, 0x6c, 0x24}, 3},    /* mov %rbp, n(%rsp) */
+        {{0x10, 0x48, 0xff, 0x74, 0x24}, 3}, /* pushq n(%rsp) */
+        {{0x18, 0x48, 0x8f, 0x04, 0x24}, 4}, /* popq (%rsp) */
+        {{0x5d, 0x5a, 0x41, 0xff, 0xe2}, 0}, /* pop %rdx, to jump */
+    };
+    for (size_t i = 0; i < sizeof at_work / sizeof *at_work; i++) {
+        struct sample_frame word;
+        struct unwind_registers at = {.ip = CODE(STUB) + 0x20, .sp = STACK, .bp = 0xe000, .has_all = 1};
+        begin();
+        put_blob(STUB, 16, "C2 Runtime rethrow", 4);
+        put_n(STUB + COMPLETE, UINT32_MAX, 4); /* never, it says */
+        put_n(CODE(STUB), 0x18ec8148, 4);
+        memcpy(memory + at.ip - 1, at_work[i].code, sizeof at_work[i].code);
+        put_n(STACK, CODE(METHOD) + 8, 8); /* a copy, or its own */
+        put_n(STACK + 3 * 8, i == 2 ? 0xd000 : CODE(METHOD) + 0x60,
+              8); /* of another frame, but for the first */
+        put_n(STACK + at_work[i].return_at * 8, CODE(METHOD) + 0x44, 8);
+        ck_assert_msg(step(&at, &word), "%zu", i);
+        ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x44);
+        ck_assert_uint_eq(at.sp, STACK + 8 * (at_work[i].return_at + 1));
     }
 }
 
