@@ -140,14 +140,17 @@ static __always_inline void fill_head(struct sample_head *h, struct task_struct 
     bpf_probe_read_kernel(h->comm, sizeof h->comm, task->comm); /* whose code is needed for the stack, too */
 }
 
-/* Sends the program in e->exec.path, of n bytes with its NUL, that a process has begun. */
-static __always_inline void send_exec(struct exec_scratch *e, __u64 n, __u64 flags)
+/* Sends the program in e->exec.path, of n bytes with its NUL, that a process has begun with `file`. */
+static __always_inline void send_exec(struct exec_scratch *e, struct file *file, __u64 n, __u64 flags)
 {
+    const unsigned char *name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
+    if (bpf_probe_read_kernel_str(e->exec.name, SAMPLE_NAME_MAX, name) == SAMPLE_NAME_MAX)
+        e->exec.name[0] = 0;
     e->exec.head.kind = SAMPLE_EXEC;
     barrier_var(n);
     if (n > SAMPLE_PATH_MAX)
         return;
-    if (bpf_ringbuf_output(&ring, e, sizeof e->exec.head + n, flags))
+    if (bpf_ringbuf_output(&ring, e, sizeof e->exec - SAMPLE_PATH_MAX + n, flags))
         __sync_fetch_and_add(&n_exec_lost, 1);
 }
 
@@ -174,7 +177,7 @@ static __always_inline int tell_begun(struct exec_scratch *e, __u32 pid, __u64 s
     }
     e->exec.head.pid = e->exec.head.tid = pid;
     e->exec.head.start = start;
-    send_exec(e, n, BPF_RB_NO_WAKEUP);
+    send_exec(e, BPF_CORE_READ(current_task(), mm, exe_file), n, BPF_RB_NO_WAKEUP);
     return 1;
 }
 

@@ -109,7 +109,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
     long n = bpf_probe_read_kernel_str(e->exec.path, sizeof e->exec.path, path);
     if (n <= 0)
         e->exec.path[0] = 0;
-    send_exec(e, n > 0 ? n : 1,
+    send_exec(e, BPF_CORE_READ(bprm, file), n > 0 ? n : 1,
               bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP
                                                                           : BPF_RB_NO_WAKEUP);
     return 0;

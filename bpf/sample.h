@@ -150,8 +150,12 @@ struct sample_head {
     bpf_u32 rest;    /* SAMPLE_REST: number of the struct unwind_rest, which is the reader's to give back */
 };
 
+#define SAMPLE_NAME_MAX 64
+
 struct sample_exec {
     struct sample_head head;
+    char
+        name[SAMPLE_NAME_MAX]; /* the executable's, which `path` may be a link to; "": not known, or longer */
     char path[SAMPLE_PATH_MAX]; /* NUL-terminated; the record ends behind the NUL */
 };
 

@@ -3,15 +3,24 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
+
+/* Whether execve was told of a link: of who lives long enough to be looked at /proc has the file's name. */
+static bool is_link(const struct sample_exec *exec)
+{
+    const char *slash = strrchr(exec->path, '/');
+    return *exec->name && strcmp(slash ? slash + 1 : exec->path, exec->name) != 0;
+}
 
 static int record_exec(const struct sampler_handler *handler, const struct sample_head *head, size_t n)
 {
     const struct sample_exec *exec = (const struct sample_exec *)head;
-    size_t room = n - sizeof *head;
-    if (room == 0 || room > SAMPLE_PATH_MAX || memchr(exec->path, 0, room) == NULL)
+    size_t before = offsetof(struct sample_exec, path), room = n - before;
+    if (n <= before || room > SAMPLE_PATH_MAX || memchr(exec->path, 0, room) == NULL ||
+        memchr(exec->name, 0, sizeof exec->name) == NULL)
         return -EBADMSG;
-    handler->exec(handler->user, head, exec->path);
+    handler->exec(handler->user, head, is_link(exec) ? exec->name : exec->path);
     return 0;
 }
 

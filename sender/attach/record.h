@@ -37,6 +37,7 @@ static inline const uint8_t *record_context(const struct sample_head *head, cons
 /* What the ring holds; valid during the call. `body`: for record_frame and record_context. */
 struct sampler_handler {
     void (*stack)(void *user, const struct sample_head *head, const uint64_t *body);
+    /* `path` as execve was told it; where that is a link, the name alone of what it leads to. */
     void (*exec)(void *user, const struct sample_head *head, const char *path);
     void *user;
     /* SAMPLE_VALUE, SAMPLE_FORK and SAMPLE_EXIT, by head->kind; NULL: nobody asks. */

@@ -83,7 +83,8 @@ double resource_read(struct resource *ret, const struct request_facts *f, const 
     attrs[n++] = (struct attr){BYTES_LIT("process.pid"), {.kind = ATTR_INT, .integer = p->pid}};
     if (!p->is_kernel) {
         text_attr(attrs, &n, "process.executable.name", text_clean(p->name, ret->scratch[0]));
-        text_attr(attrs, &n, "process.executable.path", text_clean(p->path, ret->scratch[1]));
+        if (bytes_starts(p->path, "/"))
+            text_attr(attrs, &n, "process.executable.path", text_clean(p->path, ret->scratch[1]));
         int_attr(attrs, &n, "process.parent_pid", p->parent);
         int_attr(attrs, &n, "process.real_user.id", p->user);
         text_attr(attrs, &n, "process.creation.time", creation_time(f, p, ret->created));

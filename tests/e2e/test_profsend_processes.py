@@ -28,6 +28,19 @@ def test_processes_of_20_ms_appear_by_name(truth):
         assert len(everyone) >= 55, len(everyone)
 
 
+def test_a_program_begun_by_a_link_has_one_name(truth, tmp_path):
+    """Those of 20 ms have mostly ended before /proc is asked, where the last one's name is from."""
+    link = tmp_path / "pg-linked"
+    link.symlink_to(truth)
+    script = f"for i in $(seq 30); do {link} spin 0.02 >/dev/null; done; {link} spin 1; echo done=1"
+    with Kinds() as receiver:
+        profiled(receiver, ["--frequency", "397", "--include", "executable=pg-truth"], ["sh", "-c", script])
+    begun = [about for pid, about in receiver.resources.items() if any("burn" in hit.names for hit in receiver.of(pid, "samples/count"))]
+    assert len(begun) >= 20, len(begun)
+    assert {about["service.name"] for about in begun} == {"pg-truth"}, begun
+    assert {about.get("process.executable.path", str(truth)) for about in begun} == {str(truth)}, begun
+
+
 @pytest.mark.parametrize("linked", ["static", "dynamic"])
 def test_processes_of_1_ms_are_whole(tmp_path, linked):
     """Children of vfork that end long before anybody has looked at them: their frames say which file they are in."""

@@ -112,11 +112,30 @@ UNIT(an_exec_is_handed_on)
     struct seen seen = {0};
     struct sampler_handler h = {on_stack, on_exec, &seen};
     struct sample_exec r = {.head = {.kind = SAMPLE_EXEC, .comm = "x"}, .path = "/bin/true"};
-    ck_assert_int_eq(sampler_record(&h, &r, sizeof r.head + 10), 0);
+    const size_t before = offsetof(struct sample_exec, path);
+    ck_assert_int_eq(sampler_record(&h, &r, before + 10), 0);
     ck_assert_str_eq(seen.path, "/bin/true");
-    ck_assert_int_eq(sampler_record(&h, &r, sizeof r.head + 9), -EBADMSG); /* its NUL is missing */
+    ck_assert_int_eq(sampler_record(&h, &r, before + 9), -EBADMSG); /* its NUL is missing */
+    ck_assert_int_eq(sampler_record(&h, &r, before), -EBADMSG);
     ck_assert_int_eq(sampler_record(&h, &r, sizeof r.head), -EBADMSG);
+    memset(r.name, 'x', sizeof r.name);
+    ck_assert_int_eq(sampler_record(&h, &r, before + 10), -EBADMSG); /* likewise */
     ck_assert_int_eq(seen.execs, 1);
+}
+
+UNIT(a_program_begun_by_a_link_is_called_by_its_own_name)
+{
+    struct seen seen = {0};
+    struct sampler_handler h = {on_stack, on_exec, &seen};
+    struct sample_exec r = {.head = {.kind = SAMPLE_EXEC, .comm = "x"}, .name = "dash", .path = "/bin/dash"};
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), 0);
+    ck_assert_str_eq(seen.path, "/bin/dash");
+    strcpy(r.path, "/bin/sh");
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), 0);
+    ck_assert_str_eq(seen.path, "dash");
+    strcpy(r.path, "dash"); /* execve is told paths without a slash, too */
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), 0);
+    ck_assert_str_eq(seen.path, "dash");
 }
 
 static void on_notice(void *user, const struct sample_head *head)
