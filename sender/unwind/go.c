@@ -10,7 +10,7 @@
 #define WINDOW_BYTES 4096u
 
 /* struct _func (runtime/runtime2.go): where its fields are. 1.20 put startLine before the flags. */
-enum { FUNC_PCSP = 16, FUNC_FLAG_118 = 37, FUNC_FLAG_120 = 41, FUNC_SIZE = 44 };
+enum { FUNC_NAME = 4, FUNC_PCSP = 16, FUNC_FLAG_118 = 37, FUNC_FLAG_120 = 41, FUNC_SIZE = 44 };
 
 /* abi.FuncFlag */
 enum { FLAG_TOP_FRAME = 1, FLAG_SP_WRITE = 2 };
@@ -126,6 +126,15 @@ static int run(struct go_frames *g, uint64_t from, uint64_t start, uint64_t size
     return 0;
 }
 
+/* Go ends its own tracebacks at what the kernel calls for a signal, but there is a caller: who was
+ * interrupted. */
+static bool is_handler(struct go_frames *g, uint32_t name)
+{
+    static const char handler[] = "runtime.sigtramp";
+    const uint8_t *p = at(g, &g->programs, g->table.names + name, sizeof handler);
+    return p && memcmp(p, handler, sizeof handler) == 0;
+}
+
 int go_run(struct go_frames *g, uint32_t i, cfi_row_fn row, void *user)
 {
     static const struct unwind_rule root = {.cfa = UNWIND_CFA_ROOT}, pointer = {.cfa = UNWIND_CFA_POINTER};
@@ -137,8 +146,8 @@ int go_run(struct go_frames *g, uint32_t i, cfi_row_fn row, void *user)
     if (!p)
         return -EBADMSG;
     uint8_t flags = p[g->table.version >= 120 ? FUNC_FLAG_120 : FUNC_FLAG_118];
-    uint32_t program = word(p + FUNC_PCSP);
-    if (flags & FLAG_TOP_FRAME) {
+    uint32_t program = word(p + FUNC_PCSP), name = word(p + FUNC_NAME);
+    if ((flags & FLAG_TOP_FRAME) && !is_handler(g, name)) {
         row(user, start, &root);
         return 0;
     }

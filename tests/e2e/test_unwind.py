@@ -348,6 +348,28 @@ def test_a_library_is_not_taken_for_the_one_before(tmp_path):
             wait_for(is_even, "samples in both libraries")
 
 
+def test_a_signal_s_handler_of_go_is_no_root(tmp_path):
+    """Go ends its own tracebacks there."""
+    program = tmp_path / "pg-signalled"
+    go = shutil.which("go") or "/usr/local/go/bin/go"
+    if not os.path.exists(go):
+        pytest.skip("no Go here")
+    subprocess.run([go, "build", "-o", program, SOURCE / "signalled.go"], check=True, cwd=tmp_path)
+    with Receiver(first=FIRST) as receiver, running(Process([program])) as busy:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                          "--interval", "1s", "--include", f"pid={busy.pid}"])
+        with running(sender):
+            started(sender)
+
+            def handling():
+                return {stack: n for stack, n in receiver.of(busy.pid).items()
+                        if not stack.first and stack.incomplete is None and "runtime.sigtramp" in stack.names}
+            wait_for(lambda: sum(handling().values()) >= 20, "samples in the handler")
+            assert sender.stop() == 0, sender.log()
+    behind = [stack.names[stack.names.index("runtime.sigtramp") + 1:] for stack in handling()]
+    assert all(len(names) > 1 and names[0].startswith("runtime.sigreturn") for names in behind), behind
+
+
 def set_probe(pid, program, symbol, at_end):
     """Has the kernel look when the function of a process begins or ends, as tracers do; a descriptor that keeps it at that."""
     kind, bit = (pathlib.Path("/sys/bus/event_source/devices/uprobe") / name for name in ("type", "format/retprobe"))
