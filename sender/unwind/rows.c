@@ -104,7 +104,8 @@ static bool open_function(struct functions *f, const struct function *one, struc
                      &ret->common[one->source], &ret->frames) != 1)
             return false;
         ret->start = ret->frames.start;
-        ret->size = ret->frames.size;
+        /* In rt_sigreturn the next instruction is the one behind, where no function is yet. */
+        ret->size = ret->frames.size + ret->common[one->source].is_signal;
         return true;
     case FUNCTION_GO: return go_function(&f->go, (uint32_t)one->entry, &ret->start, &ret->size);
     case FUNCTION_RESTORER:

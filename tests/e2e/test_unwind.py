@@ -94,6 +94,7 @@ def rows():
     yield c("gcc -O2 signal", "-O2", source="signal.c", chain=CHAIN + ("handler", None, "interrupted", "main"))
     yield c("gcc -O2 signal on its own stack", "-O2 -DOWN_STACK", source="signal.c",
             chain=CHAIN + ("handler", None, "interrupted", "main"))
+    yield c("gcc -O2 signals that do little", "-O2", source="raise.c", chain=("kill", "raises", "main"))
     yield c("gcc -O2 libc, vDSO, system calls", "-O2", source="library.c", chain=CHAIN + ("compare",))
     yield c("gcc -O2 lazy PLT", "-O2 -Wl,-z,lazy", source="library.c", chain=CHAIN + ("compare",))
     for linker in ("bfd", "gold", "lld", "mold"):
