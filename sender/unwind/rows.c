@@ -148,17 +148,30 @@ static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, u
         f->unsaid = malloc(sizeof *f->unsaid);
     if (!f->unsaid)
         return;
-    size_t n = source_read_some(image->source, begin, f->unsaid->code, to - begin);
-    uint64_t near = max_of(begin, c->from - min_of(c->from, (uint64_t)SWITCH_MAX)) - begin;
-    uint64_t behind = min_of((uint64_t)n, c->to + SWITCH_MAX - begin);
+    uint8_t *code = f->unsaid->code;
+    size_t n = source_read_some(image->source, begin, code, to - begin);
+    bool is_begin = begin == from;
     c->last = begin;
     c->end = to;
-    c->to_offset = (int64_t)(begin + near);
-    if (near < behind && switches_run(bytes_of(f->unsaid->code + near, behind - near),
-                                      (uint32_t)((begin + near) % 16), on_row, c))
-        return;
-    c->to_offset = (int64_t)begin;
-    unsaid_run(f->unsaid, n, begin == from, image->entry - begin, on_row, c);
+    for (;;) {
+        size_t first = n, end = 0;
+        const size_t near = (size_t)(max_of(begin + SWITCH_MAX, c->from) - SWITCH_MAX - begin);
+        const size_t behind = (size_t)min_of((uint64_t)n, max_of(begin, c->to + SWITCH_MAX) - begin);
+        bool has_switch = near < behind && switches_find(bytes_of(code + near, behind - near),
+                                                         (uint32_t)((begin + near) % 16), &first, &end);
+        first += has_switch ? near : 0;
+        c->to_offset = (int64_t)begin;
+        unsaid_run(f->unsaid, first, is_begin, image->entry - begin, on_row, c);
+        if (!has_switch)
+            return;
+        end += near;
+        c->to_offset = (int64_t)(begin + first);
+        switches_run(bytes_of(code + first, end - first), (uint32_t)((begin + first) % 16), on_row, c);
+        n -= end;
+        begin += end;
+        is_begin = true;
+        memmove(code, code + end, n);
+    }
 }
 
 static void compile(struct compiler *c, struct rows_file *f, const struct image_segment *segment)

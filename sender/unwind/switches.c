@@ -139,6 +139,27 @@ static size_t run_at(struct bytes code, size_t at, bool is_aligned, const struct
     return 0;
 }
 
+static void say_nothing(void *user, uint64_t at, const struct unwind_rule *rule)
+{
+    (void)user;
+    (void)at;
+    (void)rule;
+}
+
+bool switches_find(struct bytes code, uint32_t at, size_t *ret_first, size_t *ret_end)
+{
+    const struct output to = {say_nothing, NULL};
+    size_t end = 0, first = 0;
+    for (; first < code.n && end == 0; first += end == 0)
+        end = run_at(code, first, (at + first) % STUB_SIZE == 0, &to);
+    if (end == 0)
+        return false;
+    *ret_first = first;
+    for (; end > 0; end = end < code.n ? run_at(code, end, (at + end) % STUB_SIZE == 0, &to) : 0)
+        *ret_end = end;
+    return true;
+}
+
 bool switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user)
 {
     struct output to = {on_row, user};

@@ -21,4 +21,7 @@
  * multiple of 16. False: there is none. */
 bool switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user);
 
+/* The first of them, and where it ends, with those that follow on it. False: there is none. */
+bool switches_find(struct bytes code, uint32_t at, size_t *ret_first, size_t *ret_end);
+
 #endif

@@ -101,6 +101,7 @@ def rows():
         if shutil.which(f"ld.{linker}"):
             yield c(f"gcc -O2 stubs of {linker}", f"-O2 -fomit-frame-pointer -fno-builtin -Wno-unused-function -fuse-ld={linker}", source="stub.c",
                     chain=("labs@plt", "calls", "main"))
+            yield c(f"gcc -O2 no frame information, {linker}", f"-O2 -fomit-frame-pointer -fno-asynchronous-unwind-tables -fuse-ld={linker}")
     yield c("gcc -O2 thread", "-O2", source="threads.c", chain=CHAIN + ("thread",), link=["-lpthread"])
     yield c("gcc -O2 dlopen, dlclose", "-O2", source="late.c", chain=CHAIN + ("plugin_enter", "main"), link=["-ldl"],
             arguments=("plugin-1.so", "plugin-2.so"))

@@ -75,6 +75,21 @@ UNIT(linkers_stubs)
     ck_assert_uint_eq(run(BYTES_LIT(JUMP PUSH)), 0);
 }
 
+UNIT(the_first_are_found_where_they_lie)
+{
+    size_t first = 99, end = 99;
+    ck_assert(!switches_find(BYTES_LIT("\x90\x90\x90\xc3"), 0, &first, &end));
+    ck_assert(first == 99 && end == 99);
+    /* two stubs, next to each other, behind other code; and a third */
+    static const struct bytes code =
+        BYTES_LIT("\x90\x90\x90\xc3" JUMP PUSH TO_HEAD JUMP PUSH TO_HEAD "\x90\x90\x90\x90\x90\x90\x90\x90"
+                  "\x90\x90\x90\x90\x90\x90\x90\x90" JUMP PUSH TO_HEAD);
+    ck_assert(switches_find(code, 12, &first, &end));
+    ck_assert(first == 4 && end == 4 + 32);
+    ck_assert(switches_find(bytes_of(code.p + end, code.n - end), 0, &first, &end));
+    ck_assert(first == 16 && end == 32);
+}
+
 UNIT(libcoro_s_and_ruby_s)
 {
     static const struct unwind_rule leaf = {.cfa = UNWIND_CFA_RSP, .cfa_offset = 8};
