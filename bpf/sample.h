@@ -95,8 +95,9 @@ struct filter_key {
 };
 
 /* Bits of sample_head.flags. */
-#define SAMPLE_EXACT   1u /* user addresses are inside the calls already: not return addresses any more */
-#define SAMPLE_GUESSED 2u /* frame pointers were followed through a file whose tables were not there yet */
+#define SAMPLE_EXACT 1u /* user addresses are inside the calls already: not return addresses any more */
+/* frame pointers were followed through a file whose tables were not there yet, or where others' were found */
+#define SAMPLE_GUESSED 2u
 #define SAMPLE_PLAIN   4u /* user frames are words, too: addresses of code, by the kernel's own walk */
 
 /* What a frame is, and so what the rest of it means. */

@@ -404,6 +404,42 @@ static __always_inline int add_frame(struct scratch *s, struct sample_frame fram
 
 #include "bpf/runtimes.bpf.h"
 
+/* Generated code is followed by frame pointer, which is another's where a function begins and ends: there the
+ * return address is on top, or below the caller's rbp. How deep the stack is then; 0: it is none of these. */
+#define PUSH_RBP         0x55u
+#define RETURN           0xc3u
+#define LANDING          0xfa1e0ff3u /* endbr64 */
+#define PUSH_AND_MOVE    0xe5894855u /* push %rbp; mov %rsp, %rbp */
+#define PUSH_AND_MOVE_TO 0xec8b4855u /* the same, as others write it */
+__attribute__((noinline)) int generated_depth(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    __u64 code;
+    if (!s || bpf_probe_read_user(&code, sizeof code, (void *)(s->walk.at.ip - 4)))
+        return 0;
+    __u32 here = code >> 32, before = code >> 24;
+    if ((here & 0xff) == PUSH_RBP || (here & 0xff) == RETURN || here == LANDING)
+        return 8;
+    return before == PUSH_AND_MOVE || before == PUSH_AND_MOVE_TO ? 16 : 0;
+}
+
+/* Whether generated code that was left by frame pointer had none: the pointer then was that of a function
+ * around, and what the caller has called is that function, of a file, which saves rbp first. */
+#define CALL 0xe8u
+__attribute__((noinline)) int is_pointer_of_another(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    __u64 code = 0;
+    if (!s || bpf_probe_read_user(&code, sizeof code, (void *)(s->walk.at.ip - 8)) ||
+        (code >> 24 & 0xff) != CALL)
+        return 0;
+    __u64 called = s->walk.at.ip + (__s32)(code >> 32);
+    if (bpf_probe_read_user(&code, sizeof code, (void *)called))
+        return 0;
+    __u64 begin = (__u32)code == LANDING ? code >> 32 : code;
+    return (begin & 0xff) == PUSH_RBP && !look_at(slot, called) && s->walk.finder.file;
+}
+
 /* A step of a walk: 0, or 1 at its end. What runtimes have steps for is theirs first; the rest is the native
  * one's. */
 static __always_inline int walk_frame(struct scratch *s, struct found_rules *found, __u32 slot)
@@ -447,7 +483,16 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
         }
         w->is_guessed = 1;
     }
+    __u32 is_generated = w->here.runtime == RUNTIME_GENERATED && rule.cfa == UNWIND_CFA_NONE;
+    if (UNLIKELY(is_generated && !w->at.is_return)) {
+        rule.cfa_offset = generated_depth(slot);
+        rule.cfa = rule.cfa_offset ? UNWIND_CFA_RSP : UNWIND_CFA_NONE;
+        rule.rbp = rule.cfa_offset == 16 ? UNWIND_RBP_AT_CFA : UNWIND_RBP_SAME;
+        rule.rbp_offset = -16;
+    }
     w->end = unwind_step(w, &w->at, rule);
+    if (UNLIKELY(is_generated && rule.cfa == UNWIND_CFA_NONE) && !w->end && is_pointer_of_another(slot))
+        w->is_guessed = 1;
     return w->end != UNWIND_END_NONE;
 }
 

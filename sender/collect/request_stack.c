@@ -159,6 +159,8 @@ enum window_incomplete request_incomplete(const struct writer *w, const struct w
         by_pointer++;
     if (s->incomplete == WINDOW_COMPLETE && by_pointer == n)
         return frame[n - 1].way == FRAME_NOWHERE ? WINDOW_NO_WAY_ON : WINDOW_COMPLETE;
+    if (s->incomplete == WINDOW_GUESSED && by_pointer == n)
+        return WINDOW_GUESSED; /* the walk says so, and not where */
     uint32_t main_at = find_main(w, s, frame, n);
     if (main_at < n && by_pointer >= main_at)
         return WINDOW_COMPLETE;

@@ -372,6 +372,32 @@ def test_a_signal_s_handler_of_go_is_no_root(tmp_path):
     assert all(len(names) > 1 and names[0].startswith("runtime.sigreturn") for names in behind), behind
 
 
+def test_a_frame_pointer_that_generated_code_has_not_made_is_seen(tmp_path):
+    """Where such a function begins or ends who calls it is known all the same; one that has none is a guess."""
+    program = tmp_path / "pg-generated"
+    subprocess.run(["gcc", "-O2", "-fno-omit-frame-pointer", f"-I{ROOT}", SOURCE / "generated.c", "-o", program], check=True)
+    with Receiver(first=FIRST) as receiver, running(Process([program])) as busy:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                          "--interval", "1s", "--include", f"pid={busy.pid}"])
+        with running(sender):
+            started(sender)
+
+            def hits(begins):
+                """Of stacks that lead into generated code: the one behind `begins`, which is called complete or not."""
+                found = collections.Counter()
+                for stack, n in receiver.of(busy.pid).items():
+                    names = [name for name, kind in zip(stack.names, stack.kinds) if kind != "kernel"]
+                    at = len(begins)
+                    if not stack.first and tuple(names[:at]) == begins and len(names) > at + 1 and names[at].startswith("0x"):
+                        found[stack.incomplete is None, names[at + 1]] += n
+                return found
+            back = CHAIN + ("back",)
+            wait_for(lambda: sum(hits(()).values()) >= 200 and sum(hits(back).values()) >= 200, "samples in generated code")
+            assert sender.stop() == 0, sender.log()
+    assert hits(())[True, "calls_little"] >= LEAST * sum(hits(()).values()), hits(())
+    assert not hits(back)[True, "around"], hits(back)
+
+
 def set_probe(pid, program, symbol, at_end):
     """Has the kernel look when the function of a process begins or ends, as tracers do; a descriptor that keeps it at that."""
     kind, bit = (pathlib.Path("/sys/bus/event_source/devices/uprobe") / name for name in ("type", "format/retprobe"))
