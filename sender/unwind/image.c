@@ -160,12 +160,14 @@ bool image_restorer(const struct source *s, uint64_t from, uint64_t to, uint64_t
     return found != NULL;
 }
 
-int image_read(struct image *ret, const struct source *s)
+int image_read(struct image *ret, const struct source *of)
 {
     Elf64_Ehdr h;
     Elf64_Phdr p;
+    struct source_near near;
+    const struct source pages = source_by_pages(of, &near), *s = &pages;
     struct frames_at at = {0}, by_name = {0};
-    struct image image = {.source = s};
+    struct image image = {.source = of};
     if (!source_read(s, 0, &h, sizeof h) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 ||
         h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_machine != EM_X86_64 ||
         h.e_phentsize != sizeof p)
@@ -180,7 +182,7 @@ int image_read(struct image *ret, const struct source *s)
     if (image.n_segments > 0 && (has_frames || has_header)) {
         if (has_frames && image.n_table == 0)
             at = by_name;
-        image.frames = (struct cfi_section){.source = s,
+        image.frames = (struct cfi_section){.source = of,
                                             .offset = at.offset,
                                             .size = min_of(at.size, (uint64_t)IMAGE_FRAMES_MAX),
                                             .address = at.address,

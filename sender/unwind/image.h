@@ -40,7 +40,7 @@ struct image {
 /* Reads it; the source must outlive it. 0; IMAGE_NONE for what is no such file, or damaged. The caller
  * releases with cfi_release(&ret->frames). */
 #define IMAGE_NONE 1
-int image_read(struct image *ret, const struct source *s);
+int image_read(struct image *ret, const struct source *of);
 
 /* Looks for the code that a signal handler returns to in [from, to) of the file: musl and Go do not say that
  * it is that. False: it is not there. */

@@ -48,9 +48,11 @@ const Elf64_Phdr *dynamic_header(const struct dynamic *d, uint32_t type)
     return NULL;
 }
 
-bool dynamic_open(struct dynamic *d, const struct source *s)
+bool dynamic_open(struct dynamic *d, const struct source *of)
 {
-    *d = (struct dynamic){.source = s};
+    struct source_near near;
+    const struct source pages = source_by_pages(of, &near), *s = &pages;
+    *d = (struct dynamic){.source = of};
     const Elf64_Ehdr *h = &d->header;
     if (!source_read(s, 0, &d->header, sizeof d->header) || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 ||
         h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64 ||

@@ -34,7 +34,7 @@ struct dynamic {
 
 /* Reads headers and the dynamic section; the source must stay. False: it is no such file, or has no dynamic
  * symbols, as a static program; of that one the headers are read all the same. */
-bool dynamic_open(struct dynamic *d, const struct source *s);
+bool dynamic_open(struct dynamic *d, const struct source *of);
 
 /* The first program header of a type; NULL: there is none. */
 const Elf64_Phdr *dynamic_header(const struct dynamic *d, uint32_t type);

@@ -174,9 +174,11 @@ static void read_sections(struct elf *elf, const struct source *s, const Elf64_E
     }
 }
 
-int elf_read(struct elf *ret, const struct source *s)
+int elf_read(struct elf *ret, const struct source *of)
 {
     Elf64_Ehdr h;
+    struct source_near near;
+    const struct source pages = source_by_pages(of, &near), *s = &pages;
     if (!source_read(s, 0, &h, sizeof h) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
         return -ENOEXEC;
     /* What dwz takes out of debug files has no segments. */

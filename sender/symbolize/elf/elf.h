@@ -70,7 +70,7 @@ struct elf {
 
 /* Reads it. 0, or -ENOEXEC for what is no ELF file we read, or is damaged where nothing can be had from it.
  * Damage elsewhere leaves the part out. */
-int elf_read(struct elf *ret, const struct source *s);
+int elf_read(struct elf *ret, const struct source *of);
 
 /* The segment that a file offset is in, and its ELF virtual address in *ret; NULL: in none. */
 const struct elf_segment *elf_address(const struct elf *elf, uint64_t file_offset, uint64_t *ret);

@@ -39,6 +39,46 @@ struct source source_read_by(source_read_fn read, void *of, uint64_t size)
     return (struct source){.fd = -1, .size = size, .read = read, .of = of};
 }
 
+/* The place that a page is in, or is put into. */
+static uint32_t near_place(struct source_near *near, uint64_t at)
+{
+    for (uint32_t i = 0; i < SOURCE_NEAR; i++)
+        if (near->n[i] && near->at[i] == at)
+            return i;
+    uint32_t i = near->n_read++ % SOURCE_NEAR;
+    near->at[i] = at;
+    near->n[i] = source_read_some(near->of, at, near->bytes[i], SOURCE_PAGE);
+    return i;
+}
+
+static size_t read_by_pages(void *of, uint64_t offset, void *to, size_t n)
+{
+    struct source_near *near = of;
+    size_t done = 0;
+    if (n > SOURCE_PAGE)
+        return source_read_some(near->of, offset, to, n);
+    while (done < n) {
+        uint64_t in = (offset + done) % SOURCE_PAGE;
+        uint32_t i = near_place(near, offset + done - in);
+        size_t part = near->n[i] > in ? min_of(n - done, near->n[i] - in) : 0;
+        memcpy((char *)to + done, near->bytes[i] + in, part);
+        done += part;
+        if (part == 0)
+            break;
+    }
+    return done;
+}
+
+struct source source_by_pages(const struct source *of, struct source_near *near)
+{
+    if (of->fd < 0)
+        return *of;
+    near->of = of;
+    near->n_read = 0;
+    memset(near->n, 0, sizeof near->n);
+    return source_read_by(read_by_pages, near, of->size);
+}
+
 /* What a file's server keeps back is not its end: nothing that is read of it may be believed then. */
 static size_t read_place(const struct source *s, uint64_t offset, void *to, size_t n)
 {
