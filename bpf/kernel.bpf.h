@@ -110,7 +110,7 @@ struct vm_area_struct___v5_10 {
 } BY_NAME;
 
 struct mm_struct {
-    unsigned long start_code, end_code, start_stack;
+    unsigned long start_code, end_code, start_stack, env_start, env_end;
     struct file *exe_file;
     struct {
         void *vdso;
@@ -158,8 +158,13 @@ struct signal_struct {
     struct count live; /* threads that have not begun to end */
 } BY_NAME;
 
+struct pid {
+    unsigned int level; /* 0: of the first pid namespace */
+} BY_NAME;
+
 struct task_struct {
     int pid, tgid;
+    struct pid *thread_pid;
     struct signal_struct *signal;
     void *stack;
     unsigned int kasan_depth;

@@ -237,6 +237,36 @@ __attribute__((noinline)) int tell_process(__u32 slot)
     return 0;
 }
 
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SLOTS); /* or one; as the scratches */
+    __type(key, __u32);
+    __type(value, struct sample_process);
+} process_scratches SEC(".maps");
+
+/* Tells of the current process what costs user space system calls, and what its owner may keep it from: most
+ * of those that are new have ended soon. */
+__attribute__((noinline)) int tell_facts(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    struct sample_process *p = bpf_map_lookup_elem(&process_scratches, &slot);
+    struct task_struct *task = current_task(), *leader = FIELD(task, group_leader);
+    struct mm_struct *mm = FIELD(task, mm);
+    if (!s || !p || !mm || BPF_CORE_READ(leader, thread_pid, level) != 0)
+        return 0;
+    __u64 from = FIELD(mm, env_start), n = FIELD(mm, env_end) - from;
+    barrier_var(n);
+    if (n > SAMPLE_ENVIRON_MAX || bpf_probe_read_user(p->environ, n, (void *)from))
+        return 0;
+    struct task_struct *parent = FIELD(leader, real_parent);
+    p->head = s->head;
+    p->head.kind = SAMPLE_PROCESS;
+    p->user = bpf_get_current_uid_gid();
+    p->parent = FIELD(parent, tgid);
+    bpf_ringbuf_output(&ring, p, __builtin_offsetof(struct sample_process, environ) + n, BPF_RB_NO_WAKEUP);
+    return 0; /* lost, it is read */
+}
+
 /* Whether user space has to be woken for the current process, which is told of first. */
 static __always_inline int is_new(const struct scratch *s, __u32 slot)
 {
@@ -246,11 +276,12 @@ static __always_inline int is_new(const struct scratch *s, __u32 slot)
         return 0;
     if (known) {
         known->is_sampled = 1;
-        return 1;
+    } else {
+        struct known_process fresh = {.start = s->head.start, .is_sampled = 1};
+        bpf_map_update_elem(&seen, &pid, &fresh, BPF_ANY);
+        tell_process(slot);
     }
-    struct known_process fresh = {.start = s->head.start, .is_sampled = 1};
-    bpf_map_update_elem(&seen, &pid, &fresh, BPF_ANY);
-    tell_process(slot);
+    tell_facts(slot);
     return 1;
 }
 

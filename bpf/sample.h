@@ -28,6 +28,7 @@ enum sample_kind {
                          of whom that is a child of without one, `ticket` that one's start */
     SAMPLE_EXIT = 6,  /* sample_head alone: the process's last thread has ended, if user space knows of it */
     SAMPLE_REST = 7,  /* among the wants: a SAMPLE_STACK whose walk goes on in user space, see `rest` */
+    SAMPLE_PROCESS = 8, /* struct sample_process: what then need not be read from /proc */
 };
 
 /* What made a sample: the number of a kind. Those of perf events and probes follow, in the order user space
@@ -158,6 +159,16 @@ struct sample_exec {
     char
         name[SAMPLE_NAME_MAX]; /* the executable's, which `path` may be a link to; "": not known, or longer */
     char path[SAMPLE_PATH_MAX]; /* NUL-terminated; the record ends behind the NUL */
+};
+
+/* Whose environment is larger is looked at in /proc, as is who is in another pid namespace than the first. */
+#define SAMPLE_ENVIRON_MAX 4096u
+
+struct sample_process {
+    struct sample_head head;
+    bpf_u32 user;                     /* its real one */
+    bpf_u32 parent;                   /* its pid */
+    char environ[SAMPLE_ENVIRON_MAX]; /* as in /proc/PID/environ; the record ends behind it */
 };
 
 /* In a ring of its own: the process has the file mapped there; or, `end` 0, began it as its executable, with

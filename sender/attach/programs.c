@@ -100,6 +100,7 @@ static int choose_maps(struct sampler *s)
     if (r == 0 && is_clock_alone(s)) {
         r = bpf_map__set_max_entries(s->skel->maps.scratches, 1);
         r = r < 0 ? r : bpf_map__set_max_entries(s->skel->maps.maple_nodes, 1);
+        r = r < 0 ? r : bpf_map__set_max_entries(s->skel->maps.process_scratches, 1);
     }
     return r;
 }

@@ -24,6 +24,17 @@ static int record_exec(const struct sampler_handler *handler, const struct sampl
     return 0;
 }
 
+static int record_process(const struct sampler_handler *handler, const struct sample_head *head, size_t n)
+{
+    const size_t fixed = offsetof(struct sample_process, environ);
+    const struct sample_process *process = (const struct sample_process *)head;
+    if (n < fixed || n > sizeof *process)
+        return -EBADMSG;
+    if (handler->process)
+        handler->process(handler->user, process, bytes_of(process->environ, n - fixed));
+    return 0;
+}
+
 /* Whether the kinds of user frames are some, and their runtimes. */
 static bool are_known(const struct sample_head *head, const uint64_t *body)
 {
@@ -71,6 +82,8 @@ int sampler_record(const struct sampler_handler *handler, const void *record, si
         return -EBADMSG;
     if (head->kind == SAMPLE_EXEC)
         return record_exec(handler, head, n);
+    if (head->kind == SAMPLE_PROCESS)
+        return record_process(handler, head, n);
     if (head->kind >= SAMPLE_VALUE && head->kind <= SAMPLE_EXIT) {
         if (n != sizeof *head || head->source >= SAMPLE_SOURCES)
             return -EBADMSG;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bpf/sample.h"
+#include "proto/base/bytes.h"
 
 /* One frame of a stack, 0 … n_kernel + n_user - 1, leaf first, the kernel's before the user's. `body` is what
  * is behind the head: SAMPLE_BODY_BYTES of it. */
@@ -42,6 +43,8 @@ struct sampler_handler {
     void *user;
     /* SAMPLE_VALUE, SAMPLE_FORK and SAMPLE_EXIT, by head->kind; NULL: nobody asks. */
     void (*notice)(void *user, const struct sample_head *head);
+    /* NULL: nobody asks. */
+    void (*process)(void *user, const struct sample_process *process, struct bytes environ);
 };
 
 /* Who takes what is in the ring of wants. */

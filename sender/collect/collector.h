@@ -67,6 +67,10 @@ void collector_notice(struct collector *c, const struct sample_head *head, uint6
 /* Takes the notice of an execve. */
 void collector_exec(struct collector *c, const struct sample_head *head, const char *path, uint64_t now);
 
+/* Takes what is told of a process before its first sample; `environ` is its environment. */
+void collector_process(struct collector *c, const struct sample_process *process, struct bytes environ,
+                       uint64_t now);
+
 /* Closes the window and hands it out, in exchange for *window, which is zeroed or cleared; it goes on with
  * that. Forgets files long unused. Clear what was taken before collector_release, on this thread. */
 void collector_take(struct collector *c, struct window *window);

@@ -13,6 +13,7 @@
 #include "sender/procs/wishes.h"
 
 struct process;
+struct process_told;
 struct users;
 
 #define PROCS_SLOTS 1024u
@@ -48,8 +49,9 @@ struct bytes process_keep(struct process *process, struct bytes b);
 /* Whether root/PID is the same process, and not a later one with its number. */
 bool process_is_same(const struct procs *p, const struct process *process);
 
-/* Reads all that is known of a process at its first sample. */
-void process_load(struct procs *p, struct process *process, const char *comm, uint64_t now);
+/* Reads all that is known of a process at its first sample, but for what was told; NULL: nothing was. */
+void process_load(struct procs *p, struct process *process, const char *comm, const struct process_told *told,
+                  uint64_t now);
 
 /* Reads its mappings again; what was known stays if that fails. `for_code`: whether there is a process
  * context among them does not matter now. */

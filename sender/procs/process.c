@@ -247,7 +247,7 @@ static void read_wishes(struct procs *p, const struct process *process, struct i
     uint8_t text[PROCS_TEXT_MAX];
     char line[IDENTITY_TEXT_MAX];
     const struct procs_wishes *w = &p->wishes;
-    if (w->command_line) {
+    if (w->command_line && !process->is_gone) {
         struct bytes all;
         (void)read_guarded(p, process, "cmdline", text, sizeof text, &all);
         size_t n = facts_command_line(all, line, sizeof line);
@@ -266,8 +266,9 @@ static void read_wishes(struct procs *p, const struct process *process, struct i
 }
 
 /* What it says of itself: the environment first, which who starts it sets; then the process context. `cgroup`
- * is the text of that file. */
-static void identify(struct procs *p, struct process *process, struct bytes cgroup, uint64_t now)
+ * is the text of that file; `told`: NULL, its environment is to be read. */
+static void identify(struct procs *p, struct process *process, struct bytes cgroup,
+                     const struct process_told *told, uint64_t now)
 {
     struct identity *fresh = calloc(1, sizeof *fresh);
     if (fresh) {
@@ -275,8 +276,8 @@ static void identify(struct procs *p, struct process *process, struct bytes cgro
         struct allowance *user = procs_allowance(p, process, now);
         size_t room = allowance_is_spent(user) ? PROCS_ENVIRON_FREE : PROCS_ENVIRON_MAX;
         uint64_t begun = clock_thread();
-        struct bytes all;
-        process->is_kept_back = !read_guarded(p, process, "environ", p->environ, room, &all);
+        struct bytes all = told ? told->environ : bytes_of(NULL, 0);
+        process->is_kept_back = !told && !read_guarded(p, process, "environ", p->environ, room, &all);
         read_wishes(p, process, fresh, all, now); /* first: who says much himself does not crowd them out */
         struct bytes name = facts_variable(all, "OTEL_SERVICE_NAME");
         if (name.n)
@@ -286,7 +287,9 @@ static void identify(struct procs *p, struct process *process, struct bytes cgro
         identity_pod(fresh, cgroup);
         process->published = 0;
         process->published = read_context(p, process, fresh);
-        process->service_name = identity_text(fresh, "service.name");
+        name = identity_text(fresh, "service.name");
+        if (name.n || !process->is_gone) /* its parent's, where nothing was published that could be read */
+            process->service_name = name;
         identity_free(process->identity);
         process->identity = says_something(fresh) ? fresh : NULL;
         allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
@@ -324,7 +327,7 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
     bool is_anothers = read_user(p, process);
     if (is_anothers || process->is_kept_back || (published && published != process->published)) {
         uint8_t cgroup[PROCS_TEXT_MAX];
-        identify(p, process, process_file(p, process->pid, "cgroup", cgroup, sizeof cgroup), now);
+        identify(p, process, process_file(p, process->pid, "cgroup", cgroup, sizeof cgroup), NULL, now);
     }
 }
 
@@ -336,31 +339,45 @@ static bool is_young(const struct procs *p, const struct process *process)
     return since_boot < process->start + PROCS_YOUNG_NS;
 }
 
-void process_load(struct procs *p, struct process *process, const char *comm, uint64_t now)
+static void read_status(const struct procs *p, struct process *process)
 {
+    uint8_t text[PROCS_TEXT_MAX];
+    struct bytes status = process_file(p, process->pid, "status", text, sizeof text);
+    uint32_t own = facts_namespace_pid(status), user;
+    process->namespace_pid = own ? own : process->pid;
+    if (!facts_status(status, "PPid", &process->parent))
+        process->parent = UINT32_MAX;
+    process->user = facts_status(status, "Uid", &user) ? user : UINT32_MAX;
+}
+
+void process_load(struct procs *p, struct process *process, const char *comm, const struct process_told *told,
+                  uint64_t now)
+{
+    uint8_t text[PROCS_TEXT_MAX];
+    struct bytes cgroup = bytes_of(NULL, 0);
     process->is_loaded = true;
     process->is_gone = process->pid != 0 && !process_is_same(p, process);
-    if (!process->is_gone && !process->is_kernel) {
-        uint8_t text[PROCS_TEXT_MAX], cgroup_text[PROCS_TEXT_MAX];
+    bool is_there = !process->is_gone && !process->is_kernel;
+    if (told) {
+        process->user = told->user;
+        process->parent = told->parent;
+    }
+    if (is_there) {
         if (!is_young(p, process))
             process_read_maps(p, process, false,
                               now); /* first: it is what a process about to end loses first */
         read_exe(p, process);
         read_linked(p, process, now);
-        struct bytes cgroup = process_file(p, process->pid, "cgroup", cgroup_text, sizeof cgroup_text);
+        cgroup = process_file(p, process->pid, "cgroup", text, sizeof text);
         struct bytes id = facts_container_id(cgroup);
         process->container_id = id.p ? process_keep(process, id) : id;
-        struct bytes status = process_file(p, process->pid, "status", text, sizeof text);
-        uint32_t own = facts_namespace_pid(status);
-        process->namespace_pid = own ? own : process->pid;
-        if (!facts_status(status, "PPid", &process->parent))
-            process->parent = UINT32_MAX;
-        uint32_t user;
-        process->user = facts_status(status, "Uid", &user) ? user : UINT32_MAX;
-        identify(p, process, cgroup, now);
+        if (!told)
+            read_status(p, process);
         process->identify_in = PROCS_IDENTIFY_NS;
         process->identify_at = now + PROCS_IDENTIFY_NS;
     }
+    if (is_there || told)
+        identify(p, process, cgroup, told, now);
     process->name =
         process->path.n ? bytes_after_last(process->path, '/') : process_keep(process, bytes_str(comm));
 }

@@ -153,11 +153,23 @@ struct process *procs_get(struct procs *p, uint32_t pid, uint32_t tid, uint64_t 
     atomic_store_explicit(&process->thread, tid, memory_order_relaxed);
     if (!process->is_loaded) {
         process->is_kernel = is_kernel;
-        process_load(p, process, comm, now);
+        process_load(p, process, comm, NULL, now);
     } else if (process->identify_at && now >= process->identify_at && !process->is_gone && !process->ended) {
         process_identify_again(p, process, now);
     }
     return process;
+}
+
+void procs_told(struct procs *p, uint32_t pid, uint32_t tid, uint64_t start, const char *comm,
+                const struct process_told *told, uint64_t now)
+{
+    struct process *process = find(p, pid, start);
+    if (!process && !(process = add(p, pid, start, "", now)))
+        return;
+    process->used = now;
+    atomic_store_explicit(&process->thread, tid, memory_order_relaxed);
+    if (!process->is_loaded)
+        process_load(p, process, comm, told, now);
 }
 
 void procs_exec(struct procs *p, uint32_t pid, uint64_t start, const char *path, uint64_t now)

@@ -105,6 +105,16 @@ int procs_wish(struct procs *p, const struct procs_wishes *wishes);
 struct process *procs_get(struct procs *p, uint32_t pid, uint32_t tid, uint64_t start, const char *comm,
                           bool is_kernel, uint64_t now);
 
+/* What the kernel side tells of a process, which nobody can keep from us and is no later one's of its pid. */
+struct process_told {
+    uint32_t user, parent;
+    struct bytes environ;
+};
+
+/* Takes that of one that is new, in the first pid namespace: only the rest is read from /proc. */
+void procs_told(struct procs *p, uint32_t pid, uint32_t tid, uint64_t start, const char *comm,
+                const struct process_told *told, uint64_t now);
+
 /* Whose folder below `root` has a process's executable, memory, mappings and environment: its own; that of
  * its thread `tid` where its first one has ended, and has none of them any more. */
 uint32_t procs_folder(const char *root, uint32_t pid, uint32_t tid);

@@ -175,6 +175,12 @@ static void on_exec(void *user, const struct sample_head *head, const char *path
     collector_exec(&p->collector, head, path, clock_monotonic());
 }
 
+static void on_process(void *user, const struct sample_process *process, struct bytes environ)
+{
+    struct program *p = user;
+    collector_process(&p->collector, process, environ, clock_monotonic());
+}
+
 /* Switches off what this kernel cannot give, with a word for each. Whether anything is left. */
 static bool leave_out(struct kinds *kinds, const struct features *f)
 {
@@ -217,7 +223,8 @@ int program_open(struct program *p)
         log_error("nothing is left to sample");
         return EXIT_REFUSED;
     }
-    struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .notice = on_notice, .user = p};
+    struct sampler_handler handler = {
+        .stack = on_stack, .exec = on_exec, .notice = on_notice, .process = on_process, .user = p};
     raise_open_files();
     if (sampling.features.memlock)
         raise_locked_memory();

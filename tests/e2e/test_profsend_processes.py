@@ -65,6 +65,27 @@ def test_processes_of_1_ms_are_whole(tmp_path, linked):
             assert len(whole) >= 0.97 * len(warm), said
 
 
+def test_whose_processes_of_1_ms_are_is_known(tmp_path):
+    """However soon they have ended: user and parent come with the first sample, and nobody needs to look."""
+    if os.getuid() != 0:
+        pytest.skip("another user's programs are needed")
+    source = pathlib.Path(__file__).resolve().parent.parent / "sender/load/short.c"
+    starter, program = tmp_path / "pg-starter", tmp_path / f"pg-whose-{os.getpid()}"
+    for path in (starter, program):
+        subprocess.run(["gcc", "-O2", source, "-o", path], check=True)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder != pathlib.Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    begins = "import os, sys; os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])"
+    with Kinds() as receiver:
+        (pid, _), = profiled(receiver, ["--frequency", "397", "--include", f"executable={program.name}"],
+                             [sys.executable, "-c", begins, starter, "300", "5", program])
+    about = [a for a in receiver.resources.values() if a.get("process.executable.name") == program.name]
+    assert len(about) >= 100, len(about)
+    wrong = [a for a in about if (a.get("process.real_user.id"), a.get("process.parent_pid")) != (65534, pid)]
+    assert not wrong, (len(wrong), len(about), [sorted(a.items()) for a in wrong[:3]])
+
+
 def test_a_script_is_never_taken_for_an_executable(tmp_path):
     """Also not one that has ended before anybody looked who it was."""
     shell = pathlib.Path("/bin/sh").resolve().name

@@ -138,6 +138,32 @@ UNIT(a_program_begun_by_a_link_is_called_by_its_own_name)
     ck_assert_str_eq(seen.path, "dash");
 }
 
+static void on_process(void *user, const struct sample_process *process, struct bytes environ)
+{
+    struct seen *s = user;
+    s->last_address = process->user;
+    snprintf(s->path, sizeof s->path, "%.*s", (int)environ.n, (const char *)environ.p);
+}
+
+UNIT(a_process_is_handed_on_with_its_environment)
+{
+    struct seen seen = {0};
+    struct sampler_handler h = {.process = on_process, .user = &seen}, none = {.user = &seen};
+    struct {
+        struct sample_process process;
+        char behind;
+    } r = {.process = {.head.kind = SAMPLE_PROCESS, .user = 7, .environ = "A=1"}};
+    size_t fixed = offsetof(struct sample_process, environ);
+    ck_assert_int_eq(sampler_record(&h, &r, fixed + 3), 0);
+    ck_assert_uint_eq(seen.last_address, 7);
+    ck_assert_str_eq(seen.path, "A=1");
+    ck_assert_int_eq(sampler_record(&h, &r, fixed), 0);
+    ck_assert_str_eq(seen.path, "");
+    ck_assert_int_eq(sampler_record(&none, &r, fixed + SAMPLE_ENVIRON_MAX), 0);
+    ck_assert_int_eq(sampler_record(&h, &r, fixed + SAMPLE_ENVIRON_MAX + 1), -EBADMSG);
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof(struct sample_head)), -EBADMSG);
+}
+
 static void on_notice(void *user, const struct sample_head *head)
 {
     struct seen *s = user;

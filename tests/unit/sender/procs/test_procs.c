@@ -72,6 +72,28 @@ UNIT(a_process_is_read_once)
     remove_root();
 }
 
+UNIT(what_is_told_is_not_read)
+{
+    static const struct process_told told = {5, 6, BYTES_LIT("A=b\0OTEL_SERVICE_NAME=told\0")};
+    make_root();
+    PUT("status", "Name:\tx\nPPid:\t1\nUid:\t0\t0\t0\t0\nNSpid:\t7\t1\n");
+    struct procs *p = unit_made(procs_new(root));
+    procs_told(p, 7, 9, START, "thread", &told, 1);
+    struct process *x = unit_made(procs_get(p, 7, 9, START, "thread", false, 2));
+    ck_assert(!x->is_gone && x->user == 5 && x->parent == 6 && x->namespace_pid == 7 && x->thread == 9);
+    ck_assert(bytes_is(x->service_name, "told"));
+    ck_assert(bytes_is(x->path, "/usr/bin/shop"));
+    ck_assert_uint_eq(x->container_id.n, 64);
+    (void)procs_get(p, 7, 7, START, "thread", false, 1 + PROCS_IDENTIFY_NS); /* it may be another's by now */
+    ck_assert_uint_eq(x->user, 0);
+    procs_exec(p, 8, START + 5, "/bin/short", 3); /* /proc knows it no more */
+    procs_told(p, 8, 8, START + 5, "short", &told, 4);
+    x = unit_made(procs_get(p, 8, 8, START + 5, "short", false, 5));
+    ck_assert(x->is_gone && x->user == 5 && x->parent == 6 && bytes_is(x->service_name, "told"));
+    procs_free(p);
+    remove_root();
+}
+
 UNIT(what_is_wished_for_is_said_besides)
 {
     static const char *const variables[] = {"STAGE", "MISSING", "PATH"};
