@@ -34,10 +34,9 @@ static int open_in(const struct procs *p, uint32_t pid, const char *name, int fl
 struct bytes process_file(const struct procs *p, uint32_t pid, const char *name, uint8_t *to, size_t room)
 {
     autoclose int fd = open_in(p, pid, name, 0);
-    size_t n = 0;
-    for (ssize_t got; fd >= 0 && n < room && (got = read(fd, to + n, room - n)) > 0;)
-        n += (size_t)got;
-    return bytes_of(to, n);
+    /* The kernel gives each of them at once, whole or as far as there is room. */
+    ssize_t n = fd < 0 ? 0 : read(fd, to, room);
+    return bytes_of(to, (size_t)max_of(n, (ssize_t)0));
 }
 
 uint32_t procs_folder(const char *root, uint32_t pid, uint32_t tid)
