@@ -44,7 +44,7 @@ struct sampler_handler {
     /* SAMPLE_VALUE, SAMPLE_FORK and SAMPLE_EXIT, by head->kind; NULL: nobody asks. */
     void (*notice)(void *user, const struct sample_head *head);
     /* NULL: nobody asks. */
-    void (*process)(void *user, const struct sample_process *process, struct bytes environ);
+    void (*process)(void *user, const struct sample_process *process, struct bytes environment);
 };
 
 /* Who takes what is in the ring of wants. */

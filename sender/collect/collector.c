@@ -396,11 +396,11 @@ void collector_exec(struct collector *c, const struct sample_head *head, const c
         c->place(c->place_user, head->pid, NULL);
 }
 
-void collector_process(struct collector *c, const struct sample_process *process, struct bytes environ,
+void collector_process(struct collector *c, const struct sample_process *process, struct bytes environment,
                        uint64_t now)
 {
     const struct sample_head *head = &process->head;
-    const struct process_told told = {process->user, process->parent, environ};
+    const struct process_told told = {process->user, process->parent, environment};
     procs_told(c->procs, head->pid, head->tid, head->start, head->comm, &told, now);
 }
 

@@ -67,8 +67,8 @@ void collector_notice(struct collector *c, const struct sample_head *head, uint6
 /* Takes the notice of an execve. */
 void collector_exec(struct collector *c, const struct sample_head *head, const char *path, uint64_t now);
 
-/* Takes what is told of a process before its first sample; `environ` is its environment. */
-void collector_process(struct collector *c, const struct sample_process *process, struct bytes environ,
+/* Takes what is told of a process before its first sample. */
+void collector_process(struct collector *c, const struct sample_process *process, struct bytes environment,
                        uint64_t now);
 
 /* Closes the window and hands it out, in exchange for *window, which is zeroed or cleared; it goes on with

@@ -175,10 +175,10 @@ static void on_exec(void *user, const struct sample_head *head, const char *path
     collector_exec(&p->collector, head, path, clock_monotonic());
 }
 
-static void on_process(void *user, const struct sample_process *process, struct bytes environ)
+static void on_process(void *user, const struct sample_process *process, struct bytes environment)
 {
     struct program *p = user;
-    collector_process(&p->collector, process, environ, clock_monotonic());
+    collector_process(&p->collector, process, environment, clock_monotonic());
 }
 
 /* Switches off what this kernel cannot give, with a word for each. Whether anything is left. */

@@ -138,11 +138,11 @@ UNIT(a_program_begun_by_a_link_is_called_by_its_own_name)
     ck_assert_str_eq(seen.path, "dash");
 }
 
-static void on_process(void *user, const struct sample_process *process, struct bytes environ)
+static void on_process(void *user, const struct sample_process *process, struct bytes environment)
 {
     struct seen *s = user;
     s->last_address = process->user;
-    snprintf(s->path, sizeof s->path, "%.*s", (int)environ.n, (const char *)environ.p);
+    snprintf(s->path, sizeof s->path, "%.*s", (int)environment.n, (const char *)environment.p);
 }
 
 UNIT(a_process_is_handed_on_with_its_environment)
