@@ -214,7 +214,7 @@ static uint64_t read_context(const struct procs *p, const struct process *proces
 {
     uint8_t bytes[IDENTITY_HEADER_BYTES];
     struct identity_header first, again;
-    if (!process->maps.context)
+    if (!process->maps.context || process->is_gone) /* its pid may be another's */
         return 0;
     autoclose int fd = procs_open_memory(p, process);
     off_t at = (off_t)process->maps.context;
