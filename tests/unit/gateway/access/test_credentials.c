@@ -129,8 +129,8 @@ UNIT(hashes_that_take_minutes_are_refused)
         "a:$2b$17$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui\n",
         "a:$2y$31$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui\n",
         "a:$5$rounds=5000001$saltsalt$xlx/1lN1A1c8MNWDyMbkLqHkQzYQ2Q4lXpWmWmLQmd1\n",
-        "a:$6$rounds=999999999$saltsalt$"
-        "qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/\n",
+        ("a:$6$rounds=999999999$saltsalt$"
+         "qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/\n"),
         "a:$y$jHT$abcdefgh$A5gVXmN1l1gC9kDyYbXQ3vW1nZmQe0m2l9c9mXo4xV7\n",
     };
     for (size_t i = 0; i < ARRAY_LEN(slow); i++)

@@ -376,7 +376,7 @@ static struct sampler *open_noticed(const struct sampler_options *options, struc
 
 UNIT(who_is_sampled_is_told_of_before)
 {
-    struct seen seen = {.pid = (uint32_t)getpid(), .program = "/bin/sh"};
+    struct seen seen = {.pid = (uint32_t)getpid(), .program = "/bin/dash"};
     struct sampler *s = open_noticed(&(struct sampler_options){.frequency = 997}, &seen);
     int go[2];
     ck_assert_int_eq(pipe2(go, O_NONBLOCK | O_CLOEXEC), 0);
@@ -385,7 +385,7 @@ UNIT(who_is_sampled_is_told_of_before)
         char byte;
         while (read(go[0], &byte, 1) != 1)
             ;
-        execl("/bin/sh", "sh", "-c", "while :; do :; done", (char *)NULL);
+        execl("/bin/dash", "dash", "-c", "while :; do :; done", (char *)NULL);
         _exit(127);
     }
     seen.child = (uint32_t)child;
