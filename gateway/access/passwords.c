@@ -70,8 +70,9 @@ static uint32_t crypt_digit(char c)
 bool password_hash_is_slow(const char *hash)
 {
     const char *cost = hash[0] == '$' ? strchr(hash + 1, '$') : NULL;
-    if (!cost++)
+    if (!cost)
         return false; /* {SHA} */
+    cost++;
     switch (hash[1]) {
     case '2': return strtoul(cost, NULL, 10) > PASSWORD_BCRYPT_MAX;
     case '5':

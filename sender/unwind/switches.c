@@ -156,7 +156,7 @@ bool switches_find(struct bytes code, uint32_t at, size_t *ret_first, size_t *re
         return false;
     *ret_first = first;
     for (; end > 0; end = end < code.n ? run_at(code, end, (at + end) % STUB_SIZE == 0, &to) : 0)
-        *ret_end = end;
+        *ret_end = min_of(end, code.n); /* the rest of one may be behind what was read */
     return true;
 }
 

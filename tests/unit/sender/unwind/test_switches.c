@@ -88,6 +88,10 @@ UNIT(the_first_are_found_where_they_lie)
     ck_assert(first == 4 && end == 4 + 32);
     ck_assert(switches_find(bytes_of(code.p + end, code.n - end), 0, &first, &end));
     ck_assert(first == 16 && end == 32);
+    /* not behind the code, where it is cut off in one */
+    static const struct bytes cut = BYTES_LIT("\x90\x90\x90" PUSHED TURNED POPPED "\x48");
+    ck_assert(switches_find(cut, 0, &first, &end));
+    ck_assert(first == 3 && end == cut.n);
 }
 
 UNIT(libcoro_s_and_ruby_s)
