@@ -156,8 +156,8 @@ struct sample_head {
 
 struct sample_exec {
     struct sample_head head;
-    char
-        name[SAMPLE_NAME_MAX]; /* the executable's, which `path` may be a link to; "": not known, or longer */
+    /* the executable's, which `path` may be a link to; "": not known, or longer */
+    char name[SAMPLE_NAME_MAX];
     char path[SAMPLE_PATH_MAX]; /* NUL-terminated; the record ends behind the NUL */
 };
 
