@@ -52,6 +52,8 @@ static uint32_t number_of(struct naming *n, const struct window *w, struct windo
     struct allowance *user = payer(n, w, f, now);
     uint32_t number = binaries_find(n->binaries, &f->key);
     binaries_charge(n->binaries, number, user);
+    if (number && f->fd >= 0 && !binaries_is_of(n->binaries, number, f->fd))
+        binaries_reopen(n->binaries, number, take_fd_of(f));
     if (number)
         return number;
     if (f->key.inode == collector_vdso.inode)
@@ -81,8 +83,8 @@ static void want(struct naming *n, struct window *w, const struct frame *frame, 
     uint32_t number = n->number.p[frame->file];
     if (!number || !binaries_want(n->binaries, number, frame->address, hits))
         return;
-    if (f->fd >= 0)
-        binaries_reopen(n->binaries, number, frame->address, hits, take_fd_of(f));
+    if (f->fd >= 0 && binaries_reopen(n->binaries, number, take_fd_of(f)))
+        binaries_want(n->binaries, number, frame->address, hits);
     binaries_met(n->binaries, number, f->pid, f->path);
 }
 

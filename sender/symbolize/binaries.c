@@ -309,7 +309,19 @@ bool binaries_want(struct binaries *b, uint32_t number, uint64_t address, uint64
     return false;
 }
 
-void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, uint64_t hits, int fd)
+static bool is_unchanged(const struct entry *e, const struct stat *st)
+{
+    return foreign_is_unchanged(st, (int64_t)e->source.size, e->changed);
+}
+
+bool binaries_is_of(const struct binaries *b, uint32_t number, int fd)
+{
+    const struct entry *e = entry_of(b, number);
+    struct stat st;
+    return e->is_memory || foreign_stat(fd, &st) < 0 || is_unchanged(e, &st);
+}
+
+bool binaries_reopen(struct binaries *b, uint32_t number, int fd)
 {
     struct entry *e = entry_of(b, number);
     struct stat st;
@@ -317,20 +329,22 @@ void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, uint
     if (e->fd >= 0 || e->is_memory || b->n_open >= BINARIES_OPEN_MAX || foreign_stat(fd, &st) < 0 ||
         source_file(&source, fd) < 0) {
         close(fd);
-        return;
+        return false;
     }
-    bool changed = !foreign_is_unchanged(&st, (int64_t)e->source.size, e->changed);
+    bool changed = !is_unchanged(e, &st);
     source.allowance = e->source.allowance;
     e->fd = fd;
     e->source = source;
     e->changed = st.st_ctim;
     b->n_open++;
-    if (changed)
-        entry_read(b, e);
-    if (changed && allowance_is_spent(source.allowance))
-        e->source.size = UINT64_MAX; /* read again when it is opened next */
-    else
-        note(b, e, address, hits);
+    if (!changed)
+        return true;
+    entry_read(b, e);
+    if (!allowance_is_spent(source.allowance))
+        return true;
+    entry_close(b, e);
+    e->source.size = UINT64_MAX; /* read again when it is opened next */
+    return false;
 }
 
 void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user)
@@ -407,16 +421,18 @@ static uint64_t identity_of(int fd)
     return hash_bytes(bytes_of(words, sizeof words), 0) | 1;
 }
 
-/* Names that were read from disk are good as long as the debug file is the same, or is still missing. */
-static void check_debug(struct names_set *set, uint64_t debug)
+/* Names that were read from disk are good as long as the debug file is the same, or is still missing. Those
+ * that were found before it came stand until each is looked up again. */
+static void check_debug(struct names_set *set, uint64_t debug, bool has_come)
 {
     if (set->is_unchecked && set->debug != debug)
         ranges_release(&set->ranges);
+    else if (has_come && set->debug != debug)
+        ranges_roughen(&set->ranges);
     set->debug = debug;
     set->is_unchecked = false;
 }
 
-/* A debug file that has been fetched makes the names found without it worthless. */
 static void look_for_fetched(struct binaries *b, struct entry *e)
 {
     const struct elf *elf = &e->binary.elf;
@@ -424,12 +440,8 @@ static void look_for_fetched(struct binaries *b, struct entry *e)
     if (r == FETCH_LATER)
         return;
     if (r == 0) {
-        uint64_t debug = identity_of(fd);
+        check_debug(e->names, identity_of(fd), true);
         close(fd);
-        if (e->names->debug != debug)
-            ranges_release(&e->names->ranges);
-        e->names->debug = debug;
-        e->names->is_unchecked = false;
     }
     e->debug = r == 0 ? DEBUG_FETCHED : DEBUG_NONE;
 }
@@ -511,9 +523,10 @@ static bool resolve(struct binaries *b, struct entry *e, int64_t share)
                         .ranges = ranges,
                         .kept = &b->kept,
                         .go_only = b->options.addresses_only};
+    bool was_coming = e->debug == DEBUG_FETCHING;
     int fd = r.go_only ? -1 : open_debug(b, e, &r.is_rough);
     if (!r.is_rough && e->debug != DEBUG_FETCHING)
-        check_debug(e->names, identity_of(fd));
+        check_debug(e->names, identity_of(fd), was_coming);
     uint32_t n = e->want.n = still_wanted(e);
     b->looked_up += n;
     r.work = share;

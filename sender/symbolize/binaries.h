@@ -107,13 +107,17 @@ void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char 
  * allowance does not reach is named when there is some again. */
 void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user);
 
-/* Notes that an ELF address will be named; it was in so many samples more. True: the file is not open and
- * must be for that: open it and call binaries_reopen, which notes the address as well. */
-bool binaries_want(struct binaries *b, uint32_t number, uint64_t address, uint64_t hits);
+/* Whether what is known of a file is of what is open there; if not, it is to be reopened before anything is
+ * wanted of it. */
+bool binaries_is_of(const struct binaries *b, uint32_t number, int fd);
 
-/* Takes over a descriptor of the same file. If the file has changed meanwhile, what was known of it is
- * replaced. */
-void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, uint64_t hits, int fd);
+/* Takes over a descriptor of the same file; true: it is open now. If the file has changed meanwhile, what was
+ * known of it is replaced, and what had been wanted in this window is known no more. */
+bool binaries_reopen(struct binaries *b, uint32_t number, int fd);
+
+/* Notes that an ELF address will be named; it was in so many samples more. True: the file is not open and
+ * must be for that: reopen it and want the address again. */
+bool binaries_want(struct binaries *b, uint32_t number, uint64_t address, uint64_t hits);
 
 /* Looks all noted addresses up, and closes the files. */
 void binaries_resolve(struct binaries *b);

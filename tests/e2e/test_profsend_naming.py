@@ -1,11 +1,12 @@
 """Names are looked up beside the sampling: however long they take, no sample is lost for it."""
 import os
 import re
+import signal
 import subprocess
 import urllib.request
 
 import pytest
-from profiles import started
+from profiles import Receiver as Stacks, started
 from programs import BUILD, Process, free_port, running, wait_for
 from test_profsend_kinds import Kinds
 
@@ -84,3 +85,42 @@ def test_names_that_take_seconds_cost_no_sample(built):
         assert said["lost"] == said["dropped"] == 0, last
         # unsent: what a busy receiver did not take within the farewell
         assert said["sent"] + said["unsent"] == said["samples"] and len(receiver.hits) >= said["sent"], (last, len(receiver.hits))
+
+
+# With each signal it begins, some time later, to call another function that nobody has seen.
+MORE = """
+#include <signal.h>
+static volatile int asked = 1;
+static volatile unsigned sink;
+static void on(int signal) { asked++; }
+#define F(n) __attribute__((noinline)) void f##n(void) { for (int i = 0; i < 50000 + n; i++) sink++; }
+F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+static void (*const f[])(void) = { f1, f2, f3, f4, f5, f6, f7 };
+int main(void)
+{
+    signal(SIGUSR1, on);
+    for (int called = 1;; called += called < asked && called < 7) {
+        for (int i = 0; i < 1000; i++)
+            f[i % called]();
+    }
+}
+"""
+
+
+def test_a_file_whose_inode_changes_keeps_its_names(tmp_path):
+    """As package managers (a link to it before it is replaced), chmod and backups by links do."""
+    (tmp_path / "more.c").write_text(MORE)
+    subprocess.run(["gcc", "-O1", "more.c", "-o", "pg-more"], check=True, cwd=tmp_path)
+    busy = Process([tmp_path / "pg-more"])
+    with Stacks() as receiver, running(busy):
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "1s",
+                          "--frequency", "97", "--pid", busy.pid])
+        with running(sender):
+            started(sender)
+            for n in range(1, 8):
+                wait_for(lambda n=n: any(f"f{n}" in stack.names for stack in dict(receiver.stacks)), f"the name of function {n}")
+                (tmp_path / "pg-more").chmod((0o700, 0o755)[n % 2])
+                os.kill(busy.pid, signal.SIGUSR1)
+            assert sender.stop() == 0, sender.log()
+    unnamed = {stack.names: n for stack, n in receiver.stacks.items() if any(name.startswith("0x") for name in stack.names)}
+    assert not unnamed, unnamed

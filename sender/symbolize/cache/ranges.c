@@ -80,6 +80,12 @@ void ranges_drop_rough(struct ranges *r, uint64_t address)
         found->flags |= RANGE_DROPPED;
 }
 
+void ranges_roughen(struct ranges *r)
+{
+    for (uint32_t i = 0; i < r->all.n; i++)
+        r->all.p[i].flags |= RANGE_ROUGH;
+}
+
 void ranges_release(struct ranges *r)
 {
     vec_release(&r->all);

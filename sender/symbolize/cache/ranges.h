@@ -11,7 +11,7 @@
 
 enum range_flags {
     RANGE_GO = 1,    /* Go's own table says so */
-    RANGE_ROUGH = 2, /* a symbol's name only: there was no time yet to look for lines */
+    RANGE_ROUGH = 2, /* to be looked up again: for lines, or as the debug file has come since */
 };
 
 struct range {
@@ -40,6 +40,9 @@ void ranges_clip(const struct ranges *r, uint64_t address, struct range *range);
 
 /* Takes out the rough range an address is in, if it is in one; gone after ranges_settle. */
 void ranges_drop_rough(struct ranges *r, uint64_t address);
+
+/* Makes all of them rough: there is more to be had now than what they were found in. */
+void ranges_roughen(struct ranges *r);
 
 void ranges_release(struct ranges *r);
 

@@ -50,7 +50,8 @@ UNIT(a_name_is_found_once_and_kept_without_the_file)
     ck_assert_uint_eq(binaries_counts(b).looked_up, 1);
     uint64_t other = (uint64_t)((const char *)address_of_one - __executable_start);
     ck_assert(binaries_want(b, number, other, 1)); /* closed by now */
-    binaries_reopen(b, number, other, 1, open("/proc/self/exe", O_RDONLY));
+    ck_assert(binaries_reopen(b, number, open("/proc/self/exe", O_RDONLY)));
+    ck_assert(!binaries_want(b, number, other, 1));
     binaries_resolve(b);
     ck_assert(is_called(b, number, other, "address_of_one"));
     ck_assert(is_called(b, number, at, "function_one"));
@@ -138,7 +139,8 @@ UNIT(a_copied_build_id_lends_no_names)
     ck_assert(is_called(b, lying, code, "lying"));
     ck_assert(!is_called(b, honest, code, "lying"));
     ck_assert(binaries_want(b, honest, code, 1));
-    binaries_reopen(b, honest, code, 1, built_open(&built, "honest"));
+    ck_assert(binaries_reopen(b, honest, built_open(&built, "honest")));
+    ck_assert(!binaries_want(b, honest, code, 1));
     binaries_resolve(b);
     ck_assert(is_called(b, honest, code, "honest"));
     binaries_free(b);
@@ -152,7 +154,10 @@ UNIT(a_file_that_is_another_now_is_read_anew)
     ck_assert_uint_ne(number, 0);
     binaries_want(b, number, address_of_one(), 1);
     binaries_resolve(b);
-    binaries_reopen(b, number, 0x1, 1, open("/bin/true", O_RDONLY));
+    int other = open("/bin/true", O_RDONLY);
+    ck_assert(!binaries_is_of(b, number, other));
+    ck_assert(binaries_reopen(b, number, other));
+    ck_assert(binaries_is_of(b, number, other));
     ck_assert_uint_eq(binaries_name(b, number, address_of_one()).n_lines, 0);
     binaries_free(b);
 }
@@ -200,7 +205,8 @@ UNIT(what_a_process_cannot_pay_its_user_does)
     user.left = 1 << 30; /* the share has come to nothing */
     binaries_charge(b, number, &share);
     ck_assert(binaries_want(b, number, address_of_one(), 1));
-    binaries_reopen(b, number, address_of_one(), 1, open("/proc/self/exe", O_RDONLY));
+    ck_assert(binaries_reopen(b, number, open("/proc/self/exe", O_RDONLY)));
+    ck_assert(!binaries_want(b, number, address_of_one(), 1));
     binaries_resolve(b);
     ck_assert(is_called(b, number, address_of_one(), "function_one"));
     ck_assert_int_gt(user.left, 1 << 29); /* and no more than half */
@@ -258,10 +264,10 @@ UNIT(each_address_of_a_large_function_is_named_whatever_was_asked_before)
     uint32_t number = binaries_add(b, &key, "program", built_open(&built, "program"), NULL);
     for (uint32_t at = 0, windows = 0; at < 8192; windows++) {
         int fd = built_open(&built, "program");
-        if (binaries_want(b, number, elf.entry + at, 1))
-            binaries_reopen(b, number, elf.entry + at, 1, fd);
-        else
+        if (!binaries_want(b, number, elf.entry + at, 1))
             close(fd);
+        else if (binaries_reopen(b, number, fd))
+            binaries_want(b, number, elf.entry + at, 1);
         binaries_resolve(b);
         ck_assert_msg(is_called(b, number, elf.entry + at, "work"), "window %u, %u bytes in", windows, at);
         while (is_called(b, number, elf.entry + at, "work")) /* to where nothing is known yet */
