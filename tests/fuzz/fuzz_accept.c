@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: gateway/admin */
 /* What a scraper sends in its Accept, Accept-Encoding and query string. */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "gateway/admin/format.h"
 #include "proto/http/query.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

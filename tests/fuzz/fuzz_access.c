@@ -5,20 +5,11 @@
  * operator's hand), chosen by the first byte: A, T or H. Whatever is taken keeps the bounds that the rest
  * relies on.
  */
-#include <stdlib.h>
-
 #include "gateway/access/address.h"
 #include "gateway/access/authorization.h"
 #include "gateway/access/credentials.h"
 #include "gateway/access/passwords.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void header(struct bytes value)
 {

@@ -6,9 +6,8 @@
 #include "sender/runtimes/beam/function.h"
 #include "sender/runtimes/beam/state.h"
 #include "sender/runtimes/runtime.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/moving_memory.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 struct thread {
     struct beam_place place;

@@ -3,16 +3,13 @@
 /* Call frame information of a profiled process's file: as a section (first byte 0: .eh_frame, 1:
  * .debug_frame), as Go's table (2), or a whole ELF file; and the stepping code with the rules and the memory
  * that come out of it. */
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 #include "sender/unwind/cfi.h"
 #include "sender/unwind/go.h"
 #include "sender/unwind/rows.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/unwind/walk.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 struct walk {
     struct memory memory;

@@ -10,14 +10,7 @@
 
 #include "proto/otlp/check/check.h"
 #include "proto/otlp/view/profiles.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static uint64_t errors(const struct check *c)
 {

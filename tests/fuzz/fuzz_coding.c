@@ -4,13 +4,9 @@
  * The decoders on any bytes: the first byte picks the coding and the limit, the rest is the stream. What
  * comes out must be within the limit, and what is charged must be what is held.
  */
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "proto/coding/coding.h"
 #include "proto/coding/room.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

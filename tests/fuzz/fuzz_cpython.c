@@ -5,9 +5,8 @@
 #include "sender/runtimes/cpython/code.h"
 #include "sender/runtimes/cpython/layout.h"
 #include "sender/runtimes/cpython/lines.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/moving_memory.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 #define RUNTIME_READ(to, n, address) ((address) >> 40 ? -1 : (int)(read_some(NULL, address, to, n) == 0))
 #define RUNTIME_THREAD()             64

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize */
 /* A symbol's name. */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "sender/symbolize/demangle.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

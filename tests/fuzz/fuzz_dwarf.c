@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize */
 /* Debug information of a profiled process's file: an ELF file, every address of its code asked for. */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "sender/symbolize/dwarf/dwarf.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 /* No input is longer than some kilobytes: what does more work than this is caught going round in circles. */
 #define WORK     (4ll << 20)

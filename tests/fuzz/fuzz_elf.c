@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize sender/runtimes */
 /* An ELF file of a profiled process: headers, notes, symbol tables, Go lines, packed sections. */
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +10,7 @@
 #include "sender/symbolize/elf/stub.h"
 #include "sender/symbolize/elf/symtab.h"
 #include "sender/symbolize/elf/unpack.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 /* A packed section says the same again, from its marks and in one go. */
 static void read_packed(struct packed *p, const struct source *s)

@@ -4,14 +4,10 @@
  * What gRPC peers write, on any bytes: frames in pieces and in one, percent-encoding, base64, timeouts,
  * google.rpc.Status. The two ways to read frames must agree, and what is decoded must come back when encoded.
  */
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "proto/grpc/frame.h"
 #include "proto/grpc/status.h"
 #include "proto/grpc/text.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 #define MESSAGE_MAX 1000u
 

@@ -4,9 +4,8 @@
 
 #include "sender/runtimes/hotspot/compiled.h"
 #include "sender/runtimes/hotspot/step.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/moving_memory.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static int load(void *of, uint64_t address, uint64_t *value)
 {

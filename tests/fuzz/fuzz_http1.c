@@ -5,78 +5,20 @@
  * the rest is what the peer says. Whatever it is, each exchange and call is closed exactly once, and what is
  * fed in pieces means the same as in one piece.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "proto/http/exchange.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-struct seen {
-    uint32_t n_head, n_end, n_close, n_done;
-    size_t n_body;
-    int answer;
-    bool pieces; /* the answer comes in pieces: an echo, or at once begin and end */
-};
-
-static const struct http_reply reply = {.status = 200, .body = {(const uint8_t *)"ok", 2}};
-
-static const struct http_reply begun = {.status = 200};
-
-static void on_head(void *context, struct http_exchange *x)
-{
-    struct seen *s = context;
-    s->n_head++;
-    if (s->pieces) {
-        if (http_reply_begin(x, &begun) < 0 || (s->answer == 1 && http_reply_end(x, NULL, 0) < 0))
-            abort();
-    } else if (s->answer == 1) {
-        http_reply(x, &reply);
-    }
-}
-
-static void on_body(void *context, struct http_exchange *x, struct bytes piece)
-{
-    struct seen *s = context;
-    s->n_body += piece.n;
-    if (s->pieces && http_reply_write(x, piece) < 0)
-        abort();
-}
-
-static void on_end(void *context, struct http_exchange *x)
-{
-    struct seen *s = context;
-    s->n_end++;
-    if (s->answer != 0)
-        return;
-    if (!s->pieces)
-        http_reply(x, &reply);
-    else if (http_reply_end(x, NULL, 0) < 0)
-        abort();
-}
-
-static void on_close(void *context, struct http_exchange *x)
-{
-    ((struct seen *)context)->n_close++;
-}
+#include "tests/fuzz/http.h"
 
 static struct seen serve(struct bytes in, size_t step, int answer, bool pieces)
 {
-    static const struct http_handler handler = {on_head, on_body, on_end, on_close};
-    static const struct http_peer peer = {.address = "fuzz"};
-    static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
-    struct seen seen = {.answer = answer, .pieces = pieces};
-    struct http_session *s = http_session_new(&handler, &seen, &peer, &limits, 1);
+    static const struct http_reply reply = {.status = 200, .body = {(const uint8_t *)"ok", 2}};
+    struct seen seen = {.answer = answer, .pieces = pieces, .reply = &reply};
+    struct http_session *s = session_of(&seen);
     struct buffer out = BUFFER_INIT(0);
-    if (!s)
-        abort();
     for (uint64_t now = 2; in.n > 0; now++) {
         size_t n = in.n < step ? in.n : step;
         if (http_session_feed(s, bytes_of(in.p, n), now) < 0)
             break;
         out.n = 0;
-        if (http_session_drain(s, &out, 1 << 16) < 0)
-            abort();
+        require(http_session_drain(s, &out, 1 << 16) >= 0);
         in.p += n;
         in.n -= n;
     }
@@ -87,14 +29,8 @@ static struct seen serve(struct bytes in, size_t step, int answer, bool pieces)
     http_session_drain(s, &out, 1 << 16);
     http_session_free(s);
     buffer_release(&out);
-    if (seen.n_close != seen.n_head || seen.n_end > seen.n_head)
-        abort();
+    require(seen.n_close == seen.n_head && seen.n_end <= seen.n_head);
     return seen;
-}
-
-static void on_done(void *user, enum http_call_result result, const struct http_response *response)
-{
-    ((struct seen *)user)->n_done++;
 }
 
 static void call(struct bytes in, size_t step)
@@ -103,8 +39,7 @@ static void call(struct bytes in, size_t step)
     struct http_client *c = http_client_new(HTTP_VERSION_1, 10000);
     struct http_request q = {.method = "GET", .scheme = "http", .authority = "h", .path = "/"};
     struct buffer out = BUFFER_INIT(0);
-    if (!c || !http_client_call(c, &q, on_done, &seen))
-        abort();
+    require(c && http_client_call(c, &q, on_done, &seen));
     http_client_drain(c, &out, 1 << 16);
     while (in.n > 0) {
         size_t n = in.n < step ? in.n : step;
@@ -116,8 +51,7 @@ static void call(struct bytes in, size_t step)
     http_client_feed_eof(c);
     http_client_free(c);
     buffer_release(&out);
-    if (seen.n_done != 1)
-        abort();
+    require(seen.n_done == 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -134,7 +68,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct seen pieces = serve(in, step, data[0] % 4, echo), whole = serve(in, SIZE_MAX, data[0] % 4, echo);
     /* An answer that is never given holds up what follows, so there the end of the input comes at another
      * point. */
-    if (data[0] % 4 != 2 && (pieces.n_head != whole.n_head || pieces.n_end != whole.n_end))
-        abort();
+    require(data[0] % 4 == 2 || (pieces.n_head == whole.n_head && pieces.n_end == whole.n_end));
     return 0;
 }

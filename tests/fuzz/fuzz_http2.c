@@ -5,73 +5,18 @@
  * the rest is frames (the server gets the preface before them). Each exchange and call is closed exactly
  * once.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "proto/http/exchange.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-struct seen {
-    uint32_t n_head, n_end, n_close, n_done;
-    int answer;
-    bool pieces; /* the answer comes in pieces: an echo, or at once begin and end */
-};
+#include "tests/fuzz/http.h"
 
 static const struct http_header trailer = {{(const uint8_t *)"grpc-status", 11}, {(const uint8_t *)"0", 1}};
 static const struct http_reply reply = {
     .status = 200, .body = {(const uint8_t *)"ok", 2}, .trailers = &trailer, .n_trailers = 1};
 
-static const struct http_reply begun = {.status = 200};
-
-static void on_head(void *context, struct http_exchange *x)
-{
-    struct seen *s = context;
-    s->n_head++;
-    if (s->pieces) {
-        if (http_reply_begin(x, &begun) < 0 || (s->answer == 1 && http_reply_end(x, NULL, 0) < 0))
-            abort();
-    } else if (s->answer == 1) {
-        http_reply(x, &reply);
-    }
-}
-
-static void on_body(void *context, struct http_exchange *x, struct bytes piece)
-{
-    const struct seen *s = context;
-    if (piece.n > 0 && !piece.p)
-        abort();
-    if (s->pieces && http_reply_write(x, piece) < 0)
-        abort();
-}
-
-static void on_end(void *context, struct http_exchange *x)
-{
-    struct seen *s = context;
-    s->n_end++;
-    if (s->answer != 0)
-        return;
-    if (!s->pieces)
-        http_reply(x, &reply);
-    else if (http_reply_end(x, &trailer, 1) < 0)
-        abort();
-}
-
-static void on_close(void *context, struct http_exchange *x)
-{
-    ((struct seen *)context)->n_close++;
-}
-
 static void serve(struct bytes in, size_t step, int answer, bool pieces)
 {
-    static const struct http_handler handler = {on_head, on_body, on_end, on_close};
-    static const struct http_peer peer = {.address = "fuzz"};
-    static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
-    struct seen seen = {.answer = answer, .pieces = pieces};
-    struct http_session *s = http_session_new(&handler, &seen, &peer, &limits, 1);
+    struct seen seen = {.answer = answer, .pieces = pieces, .reply = &reply};
+    struct http_session *s = session_of(&seen);
     struct buffer out = BUFFER_INIT(0);
-    if (!s || http_session_feed(s, BYTES_LIT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 1) < 0)
-        abort();
+    require(http_session_feed(s, BYTES_LIT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 1) >= 0);
     for (uint64_t now = 2; in.n > 0; now++) {
         size_t n = in.n < step ? in.n : step;
         if (http_session_feed(s, bytes_of(in.p, n), now) < 0)
@@ -87,13 +32,7 @@ static void serve(struct bytes in, size_t step, int answer, bool pieces)
     http_session_drain(s, &out, 1 << 16);
     http_session_free(s);
     buffer_release(&out);
-    if (seen.n_close != seen.n_head || seen.n_end > seen.n_head)
-        abort();
-}
-
-static void on_done(void *user, enum http_call_result result, const struct http_response *response)
-{
-    ((struct seen *)user)->n_done++;
+    require(seen.n_close == seen.n_head && seen.n_end <= seen.n_head);
 }
 
 static void call(struct bytes in, size_t step)
@@ -104,8 +43,7 @@ static void call(struct bytes in, size_t step)
     struct http_request q = {
         .method = "POST", .scheme = "http", .authority = "h", .path = "/", .body = {body, sizeof body}};
     struct buffer out = BUFFER_INIT(0);
-    if (!c || !http_client_call(c, &q, on_done, &seen) || !http_client_call(c, &q, on_done, &seen))
-        abort();
+    require(c && http_client_call(c, &q, on_done, &seen) && http_client_call(c, &q, on_done, &seen));
     while (in.n > 0) {
         size_t n = in.n < step ? in.n : step;
         out.n = 0;
@@ -117,8 +55,7 @@ static void call(struct bytes in, size_t step)
     }
     http_client_free(c);
     buffer_release(&out);
-    if (seen.n_done != 2)
-        abort();
+    require(seen.n_done == 2);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -15,16 +15,9 @@
 #include "proto/base/macros.h"
 #include "proto/coding/room.h"
 #include "proto/http/query.h"
+#include "tests/fuzz/fuzz.h"
 
 #define OUT_MAX (4u << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void read_as(const struct intake *intake, const struct intake_head *head, struct bytes body,
                     struct budget *budget)

@@ -4,19 +4,11 @@
  * OTLP/JSON on its way in: any text is transcoded or refused within its bounds; what was transcoded is
  * well-formed protobuf, which the decoder may only refuse for its content, never as malformed.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/profiles.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 /* Each text of a row of them, as `profgate count` takes a file apart. */
 static void take_apart(struct bytes texts)

@@ -8,18 +8,11 @@
 
 #include "proto/otlp/layouts/legacy.h"
 #include "proto/otlp/view/profiles.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 #define ACCOUNT ((size_t)64 << 20)
 
 static volatile uint64_t sink; /* so that reading the columns is not optimised away */
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* Every reference of every sample is followed: the sanitizer looks on. */
 static uint64_t use(const struct profiles *v)

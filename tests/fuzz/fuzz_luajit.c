@@ -5,9 +5,8 @@
 #include "sender/runtimes/luajit/binary.h"
 #include "sender/runtimes/luajit/function.h"
 #include "sender/runtimes/runtime.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/moving_memory.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 struct thread {
     struct luajit_place place;

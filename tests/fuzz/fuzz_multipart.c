@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/http */
 /* A form: the Content-Type up to the first line end, then the body. Parts lie in it, in order and apart. */
-#include <stdlib.h>
-
 #include "proto/http/multipart.h"
 #include "proto/http/query.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -3,13 +3,8 @@
 /* Names and units of metrics and attributes, which rules and peers choose, in every strategy and escaping:
  * what comes out without quotes is what Prometheus takes without. The first line is the name, the second the
  * unit. */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "gateway/export/prometheus/prometheus.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void check(struct bytes name, enum prometheus_strategy strategy, bool is_label)
 {

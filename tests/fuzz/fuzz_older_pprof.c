@@ -4,18 +4,9 @@
  * What pprof was before it was protobuf: any bytes are refused with words or become a pprof that is read,
  * with as many samples; and the account is even afterwards.
  */
-#include <stdlib.h>
-
 #include "proto/pprof/legacy.h"
 #include "proto/pprof/pprof.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

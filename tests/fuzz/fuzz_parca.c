@@ -4,22 +4,14 @@
  * Arrow streams as parca-agent pushes them: any bytes are refused with words or become a request that the
  * view takes whole, within its bounds; and nothing stays on the budget.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/coding/room.h"
 #include "proto/convert/from_parca.h"
 #include "proto/otlp/view/profiles.h"
+#include "tests/fuzz/fuzz.h"
 
 #define OUT_MAX (4u << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize */
 /* Go's line table, as the section's bytes. */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "sender/symbolize/go/pclntab.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize sender/procs sender/symbolize/jit */
 /* The two texts a profiled process writes: its perf map, and (in part: paths) its maps. */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "sender/procs/maps.h"
 #include "sender/symbolize/jit/perfmap.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

@@ -4,9 +4,8 @@
 
 #include "sender/runtimes/perl/binary.h"
 #include "sender/runtimes/perl/sub.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/moving_memory.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 struct thread {
     struct perl_place place;

@@ -4,9 +4,8 @@
 
 #include "sender/runtimes/php/binary.h"
 #include "sender/runtimes/php/function.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/moving_memory.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 #define RUNTIME_READ(to, n, address) ((address) >> 40 ? -1 : (int)(read_some(NULL, address, to, n) == 0))
 #include "bpf/php_step.h"

@@ -2,12 +2,9 @@
 /* needs: sender/pods */
 /* What a container runtime or a kubelet answers: the first byte says which. */
 #include <assert.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "sender/pods/table.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {

@@ -4,22 +4,14 @@
  * pprof on its way in and out: any bytes are refused with words or become a request that the view takes
  * whole, within its bounds; and what goes back to pprof and in again is the same to the last byte.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/convert/from_pprof.h"
 #include "proto/convert/to_folded.h"
 #include "proto/convert/to_pprof.h"
+#include "tests/fuzz/fuzz.h"
 
 #define OUT_MAX (16u << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static const struct from_pprof_origin origin = {.scope = {(const uint8_t *)"fuzz", 4}};
 

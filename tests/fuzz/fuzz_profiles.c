@@ -8,16 +8,9 @@
 
 #include "proto/base/rng.h"
 #include "proto/otlp/write/subset.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 static volatile uint64_t sink; /* so that reading the columns is not optimised away */
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static uint64_t use_attrs(const struct profiles *v, uint32_t from, uint32_t to)
 {

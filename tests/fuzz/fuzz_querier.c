@@ -4,18 +4,9 @@
  * Calls of Pyroscope's queriers, as JSON and as protobuf: any body is answered within its bounds, and what
  * JSON became a message of is well-formed.
  */
-#include <stdlib.h>
-
 #include "gateway/look/querier.h"
 #include "proto/wire/reader.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 /* The first byte says which method, and whether it is JSON. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -5,13 +5,10 @@
  * rest is the body of the call. Then the same bytes as one ServerReflectionRequest: its answer must be a
  * message.
  */
-#include <stdlib.h>
-
 #include "gateway/serve/calls/reflection.h"
 #include "gateway/serve/calls/services.h"
 #include "proto/wire/reader.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 static void on_head(void *context, struct http_exchange *x)
 {

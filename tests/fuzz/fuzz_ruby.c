@@ -7,9 +7,8 @@
 #include "sender/runtimes/ruby/layout.h"
 #include "sender/runtimes/ruby/lines.h"
 #include "sender/runtimes/ruby/method.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/moving_memory.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static struct {
     struct ruby_walk walk;

@@ -5,9 +5,6 @@
  * be a set or diagnostics, never both nothing, and nothing may leak. What compiles is lowered, and its tests
  * run.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rules/compile.h"
@@ -15,8 +12,7 @@
 #include "rules/program/program.h"
 #include "rules/prove/run_tests.h"
 #include "rules/trigger/trigger.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 /* What a compiled set is for; tests of the shipped pack are left out. */
 static void use(const struct rule_set *set)

@@ -2,14 +2,9 @@
 /* needs: sender/symbolize/cache */
 /* Names of one file as they are on disk between starts. What is read is written the same way, and read again.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "proto/base/buffer.h"
 #include "sender/symbolize/cache/stored.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

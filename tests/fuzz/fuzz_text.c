@@ -5,21 +5,13 @@
  * that the view takes, within its bounds; and folded stacks that are written of it and read again are the
  * same.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/convert/from_text.h"
 #include "proto/convert/to_folded.h"
+#include "tests/fuzz/fuzz.h"
 
 #define OUT_MAX (16u << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static const struct from_text_options options = {.origin = {.scope = {(const uint8_t *)"fuzz", 4}}};
 static const struct profiles_limits limits = {.column_bytes = 256u << 20, .depth = 64};

@@ -2,16 +2,13 @@
 /* needs: sender/unwind */
 /* Code that nothing is said of: bytes of a profiled program's. The first one: whether a function begins
  * there, and where the program does. */
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "proto/base/macros.h"
 #include "sender/unwind/instruction.h"
 #include "sender/unwind/unsaid.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/unwind/walk.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 struct walk {
     struct memory memory;

@@ -4,9 +4,8 @@
 
 #include "sender/runtimes/v8/binary.h"
 #include "sender/runtimes/v8/function.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/moving_memory.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 #define V8_FROM                       const struct source
 #define V8_READ(from, to, n, address) (source_read(from, address, to, n) ? 0 : -1)

@@ -2,8 +2,7 @@
 /* needs: sender/context */
 #include "sender/context/record.h"
 #include "sender/context/variable.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "tests/fuzz/fuzz.h"
 
 /* An ELF file that somebody profiled has mapped; and, of the same bytes, a record that a thread published. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

@@ -8,18 +8,11 @@
 
 #include "proto/wire/load.h"
 #include "proto/wire/writer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 /* message Tree { Tree child = 1; int32 n = 2; … } */
 static const struct wire_known tree_fields[] = {{1, WIRE_LEN, 0}, {2, WIRE_VARINT, -1}, {5, WIRE_LEN, 0}};
 static const struct wire_shape tree[] = {{tree_fields, ARRAY_LEN(tree_fields)}};
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void same_field(const struct wire_field *a, const struct wire_field *b)
 {
