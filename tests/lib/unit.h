@@ -21,6 +21,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "proto/base/clock.h"
+
 struct unit_case {
     TTest test;
     struct unit_case *next;
@@ -70,6 +72,12 @@ void unit_made_at(const void *p, const char *what, const char *file, int line);
  * case ends there. Not for waits whose end is what is expected. */
 uint64_t unit_patience(uint64_t ordinarily);
 extern uint64_t unit_patience_max;
+
+/* Does `meanwhile` again and again until what is due has come; if it never does, the case fails. */
+#define unit_until(condition, meanwhile)                                                                 \
+    for (uint64_t until_ = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC); !(condition); \
+         (void)(meanwhile))                                                                              \
+    ck_assert_msg(clock_monotonic() < until_, "never: %s", #condition)
 
 /* How many of n random runs of a long scenario: all of them, but with a sanitizer, which makes them ten times
  * as long, a quarter (one at least), unless PG_SOAK is set. */

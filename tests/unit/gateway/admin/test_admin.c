@@ -185,10 +185,20 @@ static int dial(void)
     return dial_from(1);
 }
 
+static void hang_up(const int *fd, uint32_t n)
+{
+    while (n > 0)
+        close(fd[--n]);
+}
+
 static void tell(int fd, const char *text)
 {
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 }
+
+#define HEALTH     "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+#define SCRAPE     "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+#define LAST_CHUNK "\r\n0\r\n\r\n"
 
 #define PATIENCE_NS unit_patience(10000000000u) /* a hung server fails the test; a slow machine does not */
 
@@ -219,7 +229,7 @@ UNIT(answers_several_requests_on_one_connection)
     struct buffer heard = {0};
     start();
     int fd = dial();
-    tell(fd, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    tell(fd, HEALTH);
     ck_assert(hear(fd, "\r\n\r\nok\n", &heard));
     ck_assert_int_eq(strncmp((char *)heard.p, "HTTP/1.1 200 ", 13), 0);
     heard.n = 0;
@@ -253,15 +263,22 @@ UNIT(a_bad_request_is_answered_and_what_is_no_http_is_closed)
     buffer_release(&heard);
 }
 
-#define LAST_CHUNK "\r\n0\r\n\r\n"
-#define SCRAPE     "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+static void expect(int fd, const char *request, const char *end)
+{
+    struct buffer heard = {0};
+    tell(fd, request);
+    ck_assert(hear(fd, end, &heard));
+    buffer_release(&heard);
+}
 
 static void expect_health(int fd)
 {
-    struct buffer heard = {0};
-    tell(fd, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    ck_assert(hear(fd, "ok\n", &heard));
-    buffer_release(&heard);
+    expect(fd, HEALTH, "\r\n\r\nok\n");
+}
+
+static void expect_page(int fd)
+{
+    expect(fd, SCRAPE, LAST_CHUNK);
 }
 
 static void expect_closed(int fd)
@@ -288,8 +305,7 @@ UNIT(who_wants_nothing_makes_room_the_longest_idle_first)
     }
     expect_health(fd[0]);
     expect_health(fd[3]);
-    for (int i = 0; i < 66; i++)
-        close(fd[i]);
+    hang_up(fd, 66);
     stop(); /* with 64 connections open */
 }
 
@@ -304,8 +320,7 @@ UNIT(half_a_request_holds_no_place)
     fd[64] = dial();
     expect_health(fd[64]);
     expect_closed(fd[0]);
-    for (int i = 0; i < 65; i++)
-        close(fd[i]);
+    hang_up(fd, 65);
     stop();
 }
 
@@ -324,8 +339,7 @@ UNIT(nor_half_a_body_that_nobody_waits_for)
     fd[64] = dial();
     expect_health(fd[64]);
     expect_closed(fd[0]);
-    for (int i = 0; i < 65; i++)
-        close(fd[i]);
+    hang_up(fd, 65);
     stop();
     buffer_release(&heard);
 }
@@ -337,7 +351,7 @@ static void crowd(uint64_t stall_ns, int fd[static 65])
     metrics.stale = true;
     for (int i = 0; i < 4; i++) {
         fd[i] = dial();
-        tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        tell(fd[i], SCRAPE);
         uint32_t n = 0;
         for (uint64_t until = clock_monotonic() + PATIENCE_NS; n <= (uint32_t)i;) {
             ck_assert(clock_monotonic() < until);
@@ -364,8 +378,7 @@ UNIT(who_waits_for_an_answer_stays)
         heard.n = 0;
         ck_assert(hear(fd[i], LAST_CHUNK, &heard));
     }
-    for (int i = 0; i < 65; i++)
-        close(fd[i]);
+    hang_up(fd, 65);
     stop();
     buffer_release(&heard);
 }
@@ -375,8 +388,7 @@ UNIT(but_not_for_ever)
     int fd[65];
     crowd(1, fd);
     expect_closed(fd[0]);
-    for (int i = 0; i < 65; i++)
-        close(fd[i]);
+    hang_up(fd, 65);
     stop();
 }
 
@@ -441,7 +453,7 @@ UNIT(a_page_of_any_size_takes_the_memory_of_a_piece)
     metrics.pieces = 500;
     metrics.piece_bytes = 32000;
     int fd = dial();
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    tell(fd, SCRAPE);
     ck_assert(hear(fd, LAST_CHUNK, &heard));
     ck_assert_uint_ge(heard.n, 500 * 32000);
     close(fd);
@@ -484,12 +496,9 @@ static void fill_places(uint32_t n)
     metrics.held = true;
     for (uint32_t i = 0; i < n; i++) {
         fd[i] = dial();
-        tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        tell(fd[i], SCRAPE);
     }
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < n;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
+    unit_until(metrics.n_open >= n, turn());
     ck_assert_ptr_nonnull(strstr(scrape("/healthz", ""), "\r\n\r\nok\n"));
     const char *text = scrape("/metrics", "");
     ck_assert_ptr_nonnull(strstr(text, "HTTP/1.1 503 "));
@@ -528,22 +537,16 @@ UNIT(metrics_wait_for_what_was_acknowledged)
     start();
     metrics.stale = true;
     int fd = dial(), other = dial();
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; !metrics.waiting || !metrics.waiting->next;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
+    tell(fd, SCRAPE);
+    tell(other, SCRAPE);
+    unit_until(metrics.waiting && metrics.waiting->next, turn());
     ck_assert_ptr_nonnull(strstr(scrape("/healthz", ""), "\r\n\r\nok\n"));
     ck_assert_uint_eq(metrics.n_open, 0);
     /* Without a word: who only says that it sends no more may still want its answer. */
     ck_assert_int_eq(setsockopt(other, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)),
                      0);
     close(other);
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.waiting->next;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
+    unit_until(!metrics.waiting->next, turn());
     metrics.stale = false;
     ck_assert(hear(fd, LAST_CHUNK, &heard));
     close(fd);
@@ -574,15 +577,9 @@ UNIT(an_answer_that_nobody_reads_ends)
     metrics.pieces = 10000;
     metrics.piece_bytes = 32000;
     int fd = dial();
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open == 0;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open > 0;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
+    tell(fd, SCRAPE);
+    unit_until(metrics.n_open > 0, turn());
+    unit_until(metrics.n_open == 0, turn());
     close(fd);
     stop();
 }
@@ -591,89 +588,63 @@ UNIT(an_answer_that_nobody_reads_ends)
 
 static void turn_until_settled(void)
 {
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_receipts > 0 || metrics.n_open > 0;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
+    unit_until(metrics.n_receipts == 0 && metrics.n_open == 0, turn());
 }
 
 UNIT(a_page_is_read_when_its_reader_asks_again_or_ends_in_order)
 {
-    struct buffer heard = BUFFER_INIT(0);
     start();
     metrics.piece_bytes = 3000;
     int fd = dial();
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    ck_assert(hear(fd, LAST_CHUNK, &heard));
+    expect_page(fd);
     ck_assert_uint_eq(metrics.n_read, 0);
-    heard.n = 0;
-    tell(fd, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    ck_assert(hear(fd, "\r\n\r\nok\n", &heard));
+    expect_health(fd);
     ck_assert_uint_eq(metrics.n_read, 1);
-    heard.n = 0;
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    ck_assert(hear(fd, LAST_CHUNK, &heard));
+    expect_page(fd);
     ck_assert_uint_eq(metrics.n_receipts, 1);
     close(fd);
     turn_until_settled();
     ck_assert_uint_eq(metrics.n_read, 2);
-    fd = dial();
-    heard.n = 0;
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    ck_assert(!hear(fd, "never", &heard));
-    close(fd);
+    scrape("/metrics", "");
     turn_until_settled();
     ck_assert_uint_eq(metrics.n_read, 3);
-    buffer_release(&heard);
     stop();
 }
 
 /* Who asks every few minutes leaves the connection open, and says nothing more. */
 UNIT(a_page_that_was_taken_has_been_read_after_a_while)
 {
-    struct buffer heard = BUFFER_INIT(0);
     start_with(NSEC_PER_MSEC);
     metrics.piece_bytes = 3000;
     int fd = dial();
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    ck_assert(hear(fd, LAST_CHUNK, &heard));
+    expect_page(fd);
     turn_until_settled();
     ck_assert_uint_eq(metrics.n_read, 1);
     expect_health(fd);
     ck_assert_uint_eq(metrics.n_read, 1);
     close(fd);
-    buffer_release(&heard);
     stop();
 }
 
 UNIT(a_page_that_was_left_lying_is_not)
 {
     static const char *const asked[] = {
-        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        SCRAPE,
         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     };
     start();
     for (int i = 0; i < 2; i++) {
         int fd = dial(); /* it may all be in our own socket by now, and nobody has looked at it */
         tell(fd, asked[i]);
-        for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_receipts == 0;) {
-            ck_assert(clock_monotonic() < until);
-            turn();
-        }
+        unit_until(metrics.n_receipts > 0, turn());
         char first[16];
-        for (uint64_t until = clock_monotonic() + PATIENCE_NS; read(fd, first, sizeof first) <= 0;) {
-            ck_assert(clock_monotonic() < until);
-            turn();
-        }
+        unit_until(read(fd, first, sizeof first) > 0, turn());
         close(fd);
         turn_until_settled();
         fd = dial(); /* before the answer */
         tell(fd, asked[i]);
         close(fd);
-        for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open == 0;) {
-            ck_assert(clock_monotonic() < until);
-            turn();
-        }
+        unit_until(metrics.n_open > 0, turn());
         turn_until_settled();
     }
     ck_assert_uint_eq(metrics.n_read, 0);
@@ -685,9 +656,7 @@ UNIT(what_was_read_or_not_is_settled_at_the_end)
     struct buffer heard = BUFFER_INIT(0);
     start();
     int fd = dial(), other = dial();
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    ck_assert(hear(fd, LAST_CHUNK, &heard));
-    heard.n = 0;
+    expect_page(fd);
     tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     ck_assert(!hear(other, "never", &heard)); /* but it stays open */
     ck_assert_uint_eq(metrics.n_receipts, 2);
@@ -705,20 +674,22 @@ static const char http2_without_window[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
                                            "\0\0\6\4\0\0\0\0\0\0\4\0\0\0\0"
                                            "\0\0\x17\1\5\0\0\0\1\x82\x86\x04\x08/metrics\x01\x09localhost";
 
-static void take_all_places(bool http2, int fd[4])
+/* By four of 127.0.0.N. */
+static void take_all_places(uint32_t n, bool http2, int fd[4])
 {
     for (int i = 0; i < 4; i++) {
-        fd[i] = dial();
+        fd[i] = dial_from(n);
         if (http2)
             ck_assert_int_gt(write(fd[i], http2_without_window, sizeof http2_without_window - 1), 0);
         else
-            tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            tell(fd[i], SCRAPE);
     }
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < 4;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
-    for (int i = 0; i < 50; i++) /* as far as the kernel takes it */
+    unit_until(metrics.n_open >= 4, turn());
+}
+
+static void turn_as_far_as_the_kernel_takes_it(void)
+{
+    for (int i = 0; i < 50; i++)
         turn();
 }
 
@@ -729,17 +700,17 @@ static void scrape_beside_those_who_do_not_read(bool http2)
     start();
     metrics.pieces = http2 ? 1 : 1000;
     metrics.piece_bytes = http2 ? 3000 : 32000;
-    take_all_places(http2, fd);
+    take_all_places(1, http2, fd);
+    turn_as_far_as_the_kernel_takes_it();
     metrics.pieces = 1;
     int other = dial();
     uint64_t began = clock_monotonic();
-    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    tell(other, SCRAPE);
     ck_assert(hear(other, LAST_CHUNK, &heard));
     ck_assert_ptr_nonnull(strstr((char *)heard.p, "HTTP/1.1 200 "));
     ck_assert_uint_lt(clock_monotonic() - began, unit_patience(1000000000u));
     close(other);
-    for (int i = 0; i < 4; i++)
-        close(fd[i]);
+    hang_up(fd, 4);
     buffer_release(&heard);
     stop();
 }
@@ -765,8 +736,7 @@ UNIT(no_address_keeps_another_one_out)
         expect_health(other[i]);
         close(other[i]);
     }
-    for (int i = 0; i < 65; i++)
-        close(fd[i]);
+    hang_up(fd, 65);
     stop();
 }
 
@@ -774,9 +744,9 @@ UNIT(no_address_keeps_another_one_out)
 UNIT(nor_do_many_who_do_not_read)
 {
     enum { ASKED = 500 };
-    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static const char request[] = HEALTH;
     int fd[64], other;
-    struct buffer heard = BUFFER_INIT(0), all = BUFFER_INIT(0);
+    struct buffer all = BUFFER_INIT(0);
     start();
     for (int i = 0; i < ASKED; i++)
         ck_assert_int_eq(buffer_add_str(&all, request), 0);
@@ -792,12 +762,9 @@ UNIT(nor_do_many_who_do_not_read)
     }
     other = dial_from(100);
     expect_health(other);
-    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    ck_assert(hear(other, LAST_CHUNK, &heard));
+    expect_page(other);
     close(other);
-    for (int i = 0; i < 64; i++)
-        close(fd[i]);
-    buffer_release(&heard);
+    hang_up(fd, 64);
     buffer_release(&all);
     stop();
 }
@@ -811,16 +778,9 @@ UNIT(nor_by_reading_all_the_time)
     start();
     metrics.pieces = UINT32_MAX;
     metrics.piece_bytes = 32000;
-    for (int i = 0; i < 4; i++) {
-        fd[i] = dial_from(2);
-        tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    }
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < 4;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
+    take_all_places(2, false, fd);
     other = dial_from(3);
-    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    tell(other, SCRAPE);
     for (uint64_t until = clock_monotonic() + PATIENCE_NS; strncmp(heard, "HTTP/1.1 200 ", 13) != 0;) {
         ck_assert(clock_monotonic() < until);
         for (int i = 0; i < 4; i++)
@@ -829,11 +789,10 @@ UNIT(nor_by_reading_all_the_time)
         turn();
         ssize_t n = read(other, heard, sizeof heard - 1);
         if (n > 0 && strncmp(heard, "HTTP/1.1 503 ", 13) == 0) /* the machine took too long */
-            tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            tell(other, SCRAPE);
     }
     close(other);
-    for (int i = 0; i < 4; i++)
-        close(fd[i]);
+    hang_up(fd, 4);
     stop();
 }
 
@@ -863,21 +822,10 @@ static bool page_begins(uint32_t n)
 static void be_cut_off(uint32_t n)
 {
     int fd[4];
-    for (int i = 0; i < 4; i++) {
-        fd[i] = dial_from(n);
-        tell(fd[i], SCRAPE);
-    }
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < 4;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
+    take_all_places(n, false, fd);
     ck_assert(page_begins(4));
-    for (int i = 0; i < 4; i++)
-        close(fd[i]);
-    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open > 0;) {
-        ck_assert(clock_monotonic() < until);
-        turn();
-    }
+    hang_up(fd, 4);
+    unit_until(metrics.n_open == 0, turn());
 }
 
 /* As many as can wait, of two addresses of which one was cut off: who comes from elsewhere is not turned away
@@ -898,8 +846,7 @@ UNIT(who_was_cut_off_fills_no_queue)
             turn();
     }
     ck_assert(page_begins(5));
-    for (int i = 0; i < 2 * OF_ONE; i++)
-        close(fd[i]);
+    hang_up(fd, 2 * OF_ONE);
     stop();
 }
 
@@ -923,9 +870,10 @@ UNIT(who_had_nothing_to_read_until_now_is_not_taken_for_one_who_does_not_read)
     start();
     metrics.piece_bytes = 3000;
     metrics.held = true;
-    take_all_places(true, fd);
+    take_all_places(1, true, fd);
+    turn_as_far_as_the_kernel_takes_it();
     other = dial();
-    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); /* from now on it is looked */
+    tell(other, SCRAPE); /* from now on it is looked */
     const uint64_t asked = clock_monotonic();
     while (clock_monotonic() - asked < LOOK_MS / 2 * NSEC_PER_MSEC)
         turn();
@@ -941,7 +889,6 @@ UNIT(who_had_nothing_to_read_until_now_is_not_taken_for_one_who_does_not_read)
     }
     ck_assert_uint_ge(clock_monotonic() - made, (LOOK_MS - ROUNDING_MS) * NSEC_PER_MSEC);
     close(other);
-    for (int i = 0; i < 4; i++)
-        close(fd[i]);
+    hang_up(fd, 4);
     stop();
 }

@@ -18,14 +18,7 @@
 #include "metrics_service.pb-c.h"
 #include "tests/unit/proto/client/fake_server.h"
 
-#define UNTIL(loop, condition)                                                            \
-    do {                                                                                  \
-        uint64_t until_ = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC); \
-        while (!(condition)) {                                                            \
-            ck_assert_msg(clock_monotonic() < until_, "never: %s", #condition);           \
-            io_loop_run_once(loop, 50 * NSEC_PER_MSEC);                                   \
-        }                                                                                 \
-    } while (0)
+#define UNTIL(loop, condition) unit_until(condition, io_loop_run_once(loop, 50 * NSEC_PER_MSEC))
 
 static void on_done(void *user)
 {

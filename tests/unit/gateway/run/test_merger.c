@@ -96,10 +96,7 @@ UNIT(one_at_a_time_and_in_order)
     merger_hold(w.m); /* what was posted is worked off */
     ck_assert_uint_eq(w.n_worked, JOBS);
     merger_release(w.m);
-    for (uint64_t until = clock_monotonic() + unit_patience(10000000000u); !merger_is_over(w.m);) {
-        ck_assert(clock_monotonic() < until);
-        io_loop_run_once(w.loop, 1000000);
-    }
+    unit_until(merger_is_over(w.m), io_loop_run_once(w.loop, 1000000));
     ck_assert_uint_eq(w.n_done, JOBS);
     ck_assert_uint_eq(w.n_held, (JOBS + 2) / 3);
     for (unsigned i = 0; i < HOLDERS; i++)
@@ -136,10 +133,7 @@ UNIT(the_loop_does_not_wait_for_the_merger)
         io_loop_run_once(w.loop, 1000000);
     ck_assert_uint_eq(w.n_held, 0);
     pthread_barrier_wait(&barrier);
-    for (uint64_t until = clock_monotonic() + unit_patience(10000000000u); !merger_is_over(w.m);) {
-        ck_assert(clock_monotonic() < until);
-        io_loop_run_once(w.loop, 1000000);
-    }
+    unit_until(merger_is_over(w.m), io_loop_run_once(w.loop, 1000000));
     ck_assert_uint_eq(w.n_held, 1);
     pthread_join(thread, NULL);
     pthread_barrier_destroy(&barrier);

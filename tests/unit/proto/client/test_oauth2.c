@@ -69,14 +69,7 @@ static void world_end(struct world *w)
     free(w);
 }
 
-#define UNTIL(w, condition)                                                               \
-    do {                                                                                  \
-        uint64_t until_ = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC); \
-        while (!(condition)) {                                                            \
-            ck_assert_msg(clock_monotonic() < until_, "never: %s", #condition);           \
-            io_loop_run_once((w)->loop, 50 * NSEC_PER_MSEC);                              \
-        }                                                                                 \
-    } while (0)
+#define UNTIL(w, condition) unit_until(condition, io_loop_run_once((w)->loop, 50 * NSEC_PER_MSEC))
 
 /* The next token, or NULL and why. */
 static const char *token(struct world *w)

@@ -90,14 +90,7 @@ static void on_connected(void *user, struct io_channel *c, int error, const char
 }
 
 /* Runs the loop until a condition holds. */
-#define UNTIL(loop, condition)                                               \
-    do {                                                                     \
-        uint64_t until_ = clock_monotonic() + PATIENCE;                      \
-        while (!(condition)) {                                               \
-            ck_assert_msg(clock_monotonic() < until_, "never: " #condition); \
-            io_loop_run_once(loop, NSEC_PER_SEC / 10);                       \
-        }                                                                    \
-    } while (0)
+#define UNTIL(loop, condition) unit_until(condition, io_loop_run_once(loop, NSEC_PER_SEC / 10))
 
 static void world_open(struct world *w, const char *address, const char *host)
 {
@@ -227,9 +220,7 @@ UNIT(a_peer_that_does_not_read_is_not_read)
     ck_assert_uint_le(io_channel_pending(w.b.c), IO_CHANNEL_PENDING_MAX + (256 << 10));
     ck_assert_uint_lt(w.b.in.n, big.n);
     io_channel_read_pause(w.a.c, false);
-    uint64_t until = clock_monotonic() + PATIENCE;
-    while (w.a.in.n < big.n && clock_monotonic() < until)
-        send_more(&w, &rest);
+    unit_until(w.a.in.n >= big.n, send_more(&w, &rest));
     ck_assert(bytes_eq(buffer_bytes(&w.a.in), buffer_bytes(&big)));
     UNTIL(w.loop, w.b.n_drain >= 1);
     io_channel_close(w.a.c);

@@ -89,11 +89,7 @@ static void on_done(void *arg, int r)
 
 static void wait_done(struct done *d, unsigned n)
 {
-    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
-    while (d->n < n) {
-        ck_assert_msg(clock_monotonic() < until, "%u of %u", d->n, n);
-        usleep(1000);
-    }
+    unit_until(d->n >= n, usleep(1000));
 }
 
 static uint64_t add(struct journal *j, struct bytes body, uint64_t items, struct done *d)
@@ -153,11 +149,7 @@ static unsigned count_records(struct journal *j)
 /* Deletions are committed a moment later. */
 static void wait_records(struct journal *j, uint64_t n)
 {
-    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
-    while (journal_counts(j).records != n) {
-        ck_assert_uint_lt(clock_monotonic(), until);
-        usleep(1000);
-    }
+    unit_until(journal_counts(j).records == n, usleep(1000));
 }
 
 /* ---- cases ---- */
@@ -184,11 +176,7 @@ UNIT(who_ends_it_is_told_when_all_is_written)
     ck_assert_uint_eq(journal_counts(j).waiting, 1);
     ck_assert_uint_eq(journal_counts(j).waiting_bytes, 3);
     journal_end(j);
-    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
-    while (!atomic_load(&is_over)) {
-        ck_assert_uint_lt(clock_monotonic(), until);
-        usleep(1000);
-    }
+    unit_until(atomic_load(&is_over), usleep(1000));
     wait_done(&d, 1);
     ck_assert_uint_eq(d.failed, 0);
     ck_assert(!journal_reserve(j, 1));
@@ -291,11 +279,7 @@ UNIT(it_is_bounded_in_bytes_waiting_and_kept)
     wait_done(&d, 2);
     ck_assert(!journal_reserve(j, 21)); /* on disk */
     journal_remove(j, number);
-    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
-    while (!journal_reserve(j, 60)) {
-        ck_assert(clock_monotonic() < until);
-        usleep(1000);
-    }
+    unit_until(journal_reserve(j, 60), usleep(1000));
     journal_cancel(j, 60);
     journal_close(j);
     end();
@@ -350,11 +334,7 @@ UNIT(a_wall_clock_that_jumps_makes_nothing_old_or_young)
     usleep(5000);
     memset(&events, 0, sizeof events);
     j = open_with(o);
-    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
-    while (events.expired < 2) {
-        ck_assert(clock_monotonic() < until);
-        usleep(1000);
-    }
+    unit_until(events.expired >= 2, usleep(1000));
     journal_close(j);
     end();
 }
@@ -442,11 +422,7 @@ UNIT(nothing_is_said_to_be_safe_while_the_folder_cannot_be_made_again)
     ck_assert_uint_eq(d.failed, 1);
     ck_assert(!journal_reserve(j, 1));
     shell("mkdir $(dirname $F)");
-    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
-    while (!journal_reserve(j, 8)) {
-        ck_assert(clock_monotonic() < until);
-        usleep(10000);
-    }
+    unit_until(journal_reserve(j, 8), usleep(10000));
     journal_cancel(j, 8);
     add(j, bytes_str("three"), 3, &d);
     wait_done(&d, 3);
@@ -673,11 +649,7 @@ UNIT(a_disk_that_its_own_records_filled_is_used_again_when_they_are_delivered)
     buffer_release(&left.body);
     journal_remove(j, number[19]);
     wait_records(j, 0);
-    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
-    while (!journal_reserve(j, 8)) {
-        ck_assert(clock_monotonic() < until);
-        usleep(1000);
-    }
+    unit_until(journal_reserve(j, 8), usleep(1000));
     journal_cancel(j, 8);
     number[20] = add(j, bytes_str("new"), 3, &d);
     wait_done(&d, 21);
@@ -724,11 +696,7 @@ UNIT(who_asks_a_failed_disk_for_room_does_not_keep_others_from_trying)
     wait_done(&d, 2);
     ck_assert_uint_eq(d.failed, 1);
     set_full(false);
-    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
-    while (!journal_reserve(j, 8)) {
-        ck_assert(clock_monotonic() < until);
-        usleep(1000);
-    }
+    unit_until(journal_reserve(j, 8), usleep(1000));
     journal_cancel(j, 8);
     add(j, bytes_str("three"), 3, &d); /* has room at once */
     wait_done(&d, 3);

@@ -149,10 +149,7 @@ static void hand_on(void)
 
 static void wait_until_idle(void)
 {
-    uint64_t patience = clock_monotonic() + unit_patience(PATIENCE);
-    while (namer_is_busy(namer) && clock_monotonic() < patience)
-        io_loop_run_once(loop, NSEC_PER_SEC / 10);
-    ck_assert(!namer_is_busy(namer));
+    unit_until(!namer_is_busy(namer), io_loop_run_once(loop, NSEC_PER_SEC / 10));
 }
 
 /* Waits until where the kernel begins is asked for, and says it. */

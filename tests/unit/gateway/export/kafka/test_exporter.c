@@ -22,14 +22,7 @@
 #include "proto/base/macros.h"
 #include "proto/io/loop.h"
 
-#define UNTIL(loop, condition)                                                            \
-    do {                                                                                  \
-        uint64_t until_ = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC); \
-        while (!(condition)) {                                                            \
-            ck_assert_msg(clock_monotonic() < until_, "never: %s", #condition);           \
-            io_loop_run_once(loop, 50 * NSEC_PER_MSEC);                                   \
-        }                                                                                 \
-    } while (0)
+#define UNTIL(loop, condition) unit_until(condition, io_loop_run_once(loop, 50 * NSEC_PER_MSEC))
 
 /* A cluster of one broker, and one exporter to it. */
 struct bed {

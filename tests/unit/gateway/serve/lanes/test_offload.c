@@ -151,11 +151,7 @@ static void send(struct fixture *f, struct http_exchange *x, const struct call *
 
 static const char *answer(struct fixture *f, struct http_exchange *x)
 {
-    uint64_t until = clock_monotonic() + unit_patience(20ull * NSEC_PER_SEC);
-    while (n_replies == 0) {
-        ck_assert_msg(clock_monotonic() < until, "no answer");
-        io_loop_run_once(f->loop, NSEC_PER_SEC / 10);
-    }
+    unit_until(n_replies > 0, io_loop_run_once(f->loop, NSEC_PER_SEC / 10));
     serve_handler()->on_close(f->serve, x);
     ck_assert_int_eq(buffer_add(&said, "", 1), 0);
     return (const char *)said.p;
@@ -254,9 +250,7 @@ UNIT(who_vanishes_while_a_lane_works_is_counted_and_nobody_is_answered)
     serve_handler()->on_close(f.serve, &x);
     memset(&x, 0xa5, sizeof x); /* it is gone */
     set_gate(false);
-    uint64_t until = clock_monotonic() + unit_patience(20ull * NSEC_PER_SEC);
-    while (pushes() == 0 && clock_monotonic() < until)
-        io_loop_run_once(f.loop, NSEC_PER_SEC / 100);
+    unit_until(pushes() > 0, io_loop_run_once(f.loop, NSEC_PER_SEC / 100));
     ck_assert_uint_eq(pushes(), 1);
     ck_assert_uint_eq(n_replies, 0);
     call = post(&f, 1 << 20);
