@@ -22,6 +22,7 @@
 #include <stdio.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/macros.h"
 
 struct unit_case {
     TTest test;

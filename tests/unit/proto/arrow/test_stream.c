@@ -79,7 +79,7 @@ UNIT(what_is_cut_short_is_said_to_be)
     ck_assert_uint_gt(whole.n, 1000);
     for (size_t n = 1; n < whole.n; n += n < 64 ? 1 : 7) {
         struct error e;
-        uint8_t *copy = unit_made(malloc(n)); /* so that ASan sees what is read behind it */
+        autofree uint8_t *copy = unit_made(malloc(n)); /* so that ASan sees what is read behind it */
         memcpy(copy, whole.p, n);
         int r = begin(bytes_of(copy, n), MAX, NULL, &e);
         /* A stream may end between two messages. */
@@ -87,7 +87,6 @@ UNIT(what_is_cut_short_is_said_to_be)
                       r);
         ck_assert((r == ARROW_MALFORMED) == (e.text[0] != 0));
         arrow_stream_release(&stream);
-        free(copy);
     }
 }
 

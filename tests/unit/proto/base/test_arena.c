@@ -17,27 +17,25 @@ UNIT(refuses_what_the_budget_does_not_allow_and_refunds_all)
 
 UNIT(reset_keeps_one_block_for_the_next_round)
 {
-    struct arena a = ARENA_INIT(NULL);
+    cleanup(arena_release) struct arena a = ARENA_INIT(NULL);
     for (int i = 0; i < 1000; i++)
         ck_assert_ptr_nonnull(arena_alloc(&a, 100));
     arena_reset(&a, 1 << 20);
     uint8_t *first = unit_made(arena_alloc(&a, 100));
     arena_reset(&a, 1 << 20);
     ck_assert_ptr_eq(first, arena_alloc(&a, 100));
-    arena_release(&a);
 }
 
 UNIT(calloc_refuses_a_product_that_overflows)
 {
-    struct arena a = ARENA_INIT(NULL);
+    cleanup(arena_release) struct arena a = ARENA_INIT(NULL);
     ck_assert_ptr_null(arena_calloc(&a, SIZE_MAX / 2, 3));
-    arena_release(&a);
 }
 
 UNIT(what_was_reserved_is_one_block)
 {
     struct budget b = BUDGET_INIT(1 << 20, NULL);
-    struct arena a = ARENA_INIT(&b);
+    cleanup(arena_release) struct arena a = ARENA_INIT(&b);
     arena_reserve(&a, 100 * (1000 + ARENA_EACH));
     const size_t used = atomic_load(&b.used);
     ck_assert_uint_ge(used, 100 * 1000);
@@ -47,5 +45,4 @@ UNIT(what_was_reserved_is_one_block)
     arena_reserve(&a, 2 << 20); /* more than there is */
     ck_assert_uint_eq(atomic_load(&b.used), used);
     ck_assert_ptr_nonnull(arena_alloc(&a, 1000));
-    arena_release(&a);
 }

@@ -98,7 +98,7 @@ static uint32_t longest_way(const struct hash_table *t)
 
 UNIT(prepared_names_take_no_long_way_in_a_table)
 {
-    struct intern t = INTERN_INIT(NULL);
+    cleanup(intern_release) struct intern t = INTERN_INIT(NULL);
     uint8_t name[COLLIDE_LONG_BYTES];
     for (uint32_t i = 0; i < COLLIDE_LONGS; i++) {
         collide_long(name, i);
@@ -114,7 +114,6 @@ UNIT(prepared_names_take_no_long_way_in_a_table)
         ck_assert_uint_eq(intern_add(&t, bytes_of(text, n)), i);
     }
     ck_assert_uint_lt(longest_way(&t.table), WAY_MAX);
-    intern_release(&t);
 }
 
 /* Numbers that we give ourselves are small, and in places their hash is all that tells them apart. */

@@ -84,7 +84,7 @@ static int add(struct hash_table *t, uint64_t hash, uint32_t number)
 
 UNIT(all_numbers_of_one_hash_are_offered)
 {
-    struct hash_table t = {0};
+    cleanup(hash_table_release) struct hash_table t = {0};
     bool seen[100] = {false};
     for (uint32_t i = 0; i < 100; i++)
         ck_assert_int_eq(add(&t, 42 + (UINT64_C(7) << 32) * i, i), 0); /* the low half counts */
@@ -96,14 +96,13 @@ UNIT(all_numbers_of_one_hash_are_offered)
         seen[i] = true;
     }
     ck_assert_uint_eq(n, 100);
-    hash_table_release(&t);
 }
 
 /* Against a plain array of what is in it, with hashes so poor that every removal moves others. */
 UNIT(removal_leaves_the_others_to_be_found)
 {
     for (uint32_t bits = 1; bits <= 8; bits++) {
-        struct set s = {.bits = bits};
+        cleanup(set_release) struct set s = {.bits = bits};
         bool in[64] = {false};
         uint64_t dice = bits;
         for (uint32_t round = 0; round < 1500; round++) {
@@ -122,7 +121,6 @@ UNIT(removal_leaves_the_others_to_be_found)
             }
         }
         ck_assert_uint_eq(s.table.used, s.keys.n);
-        set_release(&s);
     }
 }
 

@@ -31,7 +31,7 @@ UNIT(what_was_placed_is_found)
 
 OOM_SWEEP(a_refused_key_is_not_there_and_the_others_are)
 {
-    struct idmap m = IDMAP_INIT(NULL);
+    cleanup(idmap_release) struct idmap m = IDMAP_INIT(NULL);
     uint32_t n = 0;
     for (uint64_t key = 0; key < 200; key++) {
         bool placed = idmap_place(&m, key, n) != NULL;
@@ -40,7 +40,6 @@ OOM_SWEEP(a_refused_key_is_not_there_and_the_others_are)
         n += placed;
     }
     ck_assert_uint_eq(m.n, n);
-    idmap_release(&m);
 }
 
 /* CPU time for N keys into a map that begins empty. */

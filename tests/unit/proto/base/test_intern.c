@@ -7,7 +7,7 @@
 
 UNIT(equal_bytes_get_equal_numbers)
 {
-    struct intern t = INTERN_INIT(NULL);
+    cleanup(intern_release) struct intern t = INTERN_INIT(NULL);
     char text[32];
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < 10000; i++) {
@@ -20,7 +20,6 @@ UNIT(equal_bytes_get_equal_numbers)
     intern_clear(&t);
     ck_assert_uint_eq(intern_find(&t, BYTES_LIT("string 77")), INTERN_NONE);
     ck_assert_uint_eq(intern_add(&t, BYTES_LIT("")), 0);
-    intern_release(&t);
 }
 
 UNIT(a_spent_budget_gives_none)

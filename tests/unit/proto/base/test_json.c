@@ -152,11 +152,10 @@ UNIT(a_full_buffer_is_told_once_and_nothing_follows)
 
 OOM_SWEEP(a_document_is_whole_or_refused)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct json j = JSON_INIT(&out);
     write_all(&j);
     json_string(&j, bytes_of((char[4096]){0}, 4096));
     ck_assert_int_eq(j.r, sweep_has_failed() ? -ENOMEM : 0);
     ck_assert(j.r < 0 || out.n > 4096);
-    buffer_release(&out);
 }

@@ -68,7 +68,7 @@ UNIT(json_is_an_object_a_line)
 
 UNIT(what_is_too_long_is_cut_and_the_line_stays_whole)
 {
-    char *text = malloc(100001);
+    autofree char *text = malloc(100001);
     memset(text, '\n', 100000);
     text[100000] = 0;
     ck_assert_ptr_nonnull(strstr(WRITTEN(log_info("x a=%u long=\"%s\" lost=%d", 1u, text, 2)), "x a=1"));
@@ -78,7 +78,6 @@ UNIT(what_is_too_long_is_cut_and_the_line_stays_whole)
     ck_assert_int_eq(json_object_get_int(json_object_object_get(o, "a")), 1);
     json_object_put(o);
     log_set_format(LOG_FORMAT_TEXT);
-    free(text);
 }
 
 UNIT(a_flood_is_one_line_a_second)

@@ -64,7 +64,7 @@ static size_t pages_there(const struct mapping *m)
 UNIT(what_was_used_goes_and_comes_again)
 {
     struct mapping m;
-    int fd = file_of("mapping", 3 * MAPPING_STEP);
+    autoclose int fd = file_of("mapping", 3 * MAPPING_STEP);
     uint32_t sum = 0;
     ck_assert_int_eq(mapping_open(&m, fd, PADDING), 0);
     for (size_t i = 0; i < 3 * MAPPING_STEP; i += 512) {
@@ -77,14 +77,13 @@ UNIT(what_was_used_goes_and_comes_again)
     ck_assert_uint_gt(pages_there(&m), 0);
     mapping_used(NULL, 1);
     ck_assert(!mapping_close(&m));
-    close(fd);
 }
 
 UNIT(what_is_cut_off_while_it_is_open_reads_as_zeros)
 {
     struct mapping m;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 8 * page;
-    int fd = file_of("mapping", (off_t)n);
+    autoclose int fd = file_of("mapping", (off_t)n);
     ck_assert_int_eq(mapping_open(&m, fd, PADDING), 0);
     ck_assert_int_eq(ftruncate(fd, (off_t)page), 0);
     ck_assert_uint_eq(m.bytes.p[5 * page + 3], 0);
@@ -100,19 +99,17 @@ UNIT(what_is_cut_off_while_it_is_open_reads_as_zeros)
     ck_assert_int_eq(lseek(fd, 0, SEEK_CUR), (off_t)page);
     ck_assert(!mapping_close(&m));
     ck_assert(!mapping_close(&m)); /* a second time it is nothing */
-    close(fd);
 }
 
 UNIT(what_is_written_while_it_is_open_is_told)
 {
     struct mapping m;
     const struct timespec then[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
-    int fd = file_of("mapping", 0);
+    autoclose int fd = file_of("mapping", 0);
     ck_assert_int_eq(futimens(fd, then), 0);
     ck_assert_int_eq(mapping_open(&m, fd, PADDING), 0);
     ck_assert_int_eq(pwrite(fd, "M", 1, 0), 1); /* of the same length */
     ck_assert(mapping_close(&m));
-    close(fd);
 }
 
 UNIT(what_cannot_be_mapped_is_to_be_read)

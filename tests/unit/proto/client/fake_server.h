@@ -46,7 +46,7 @@ struct fake_server {
 
 static void fake_flush(struct fake_link *link)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     while (link->session && http_session_has_output(link->session)) {
         ck_assert_int_eq(http_session_drain(link->session, &out, 65536), 0);
         if (link->tls) {
@@ -61,7 +61,6 @@ static void fake_flush(struct fake_link *link)
         io_channel_write(link->channel, buffer_bytes(&out));
         out.n = 0;
     }
-    buffer_release(&out);
 }
 
 static void fake_drop(struct fake_link *link, bool politely)

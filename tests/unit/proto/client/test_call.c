@@ -54,13 +54,13 @@ static struct call_body body_of(enum coding coding, const char *text)
 UNIT(grpc_request)
 {
     struct client_options o = CLIENT_DEFAULT;
-    struct endpoint endpoint;
+    cleanup(endpoint_release) struct endpoint endpoint;
     struct client_header headers[] = {{"X-Scope-OrgID", "team"}, {"authorization", "Bearer x"}};
     char timeout[16];
     o.endpoint = "https://host:1/ignored";
     o.headers = headers;
     o.n_headers = 2;
-    struct call_head h = head_of(&o, &endpoint);
+    cleanup(call_head_release) struct call_head h = head_of(&o, &endpoint);
     struct call_body body = body_of(CODING_GZIP, "x"), plain = body_of(CODING_IDENTITY, "hello");
     struct http_request r = call_request(&h, &body, 1500 * NSEC_PER_MSEC, NULL, timeout);
     ck_assert(bytes_eq(r.prefix, BYTES_LIT("\1\0\0\0\1")));
@@ -83,14 +83,12 @@ UNIT(grpc_request)
     ck_assert_uint_eq(r.n_headers, h.n_headers + 1);
     ck_assert(bytes_eq(r.prefix, BYTES_LIT("\0\0\0\0\5")));
     ck_assert(bytes_is(r.body, "hello"));
-    call_head_release(&h);
-    endpoint_release(&endpoint);
 }
 
 UNIT(http_request)
 {
     struct client_options o = CLIENT_DEFAULT;
-    struct endpoint endpoint;
+    cleanup(endpoint_release) struct endpoint endpoint;
     char timeout[16];
     o.endpoint = "http://host:1/base/";
     o.protocol = OTLP_HTTP;
@@ -115,13 +113,12 @@ UNIT(http_request)
     ck_assert_str_eq(r.path, "/custom");
     ck_assert_ptr_null(header(&r, "content-encoding"));
     call_head_release(&h);
-    endpoint_release(&endpoint);
 }
 
 UNIT(another_dialect)
 {
     struct client_options o = CLIENT_DEFAULT;
-    struct endpoint endpoint;
+    cleanup(endpoint_release) struct endpoint endpoint;
     char timeout[16];
     o.endpoint = "http://host:1";
     o.protocol = OTLP_HTTP;
@@ -140,7 +137,6 @@ UNIT(another_dialect)
     o.compression = CLIENT_COMPRESS_NONE;
     o.protocol = OTLP_GRPC;
     ck_assert_int_eq(call_head_init(&h, &o, &endpoint, &e), -EINVAL);
-    endpoint_release(&endpoint);
 }
 
 UNIT(headers_that_cannot_be_sent)
@@ -150,7 +146,7 @@ UNIT(headers_that_cannot_be_sent)
         {"Host", "x"}, {"ok", "a\r\nb: c"}, {"TE", "x"},
     };
     struct client_options o = CLIENT_DEFAULT;
-    struct endpoint endpoint;
+    cleanup(endpoint_release) struct endpoint endpoint;
     ck_assert_int_eq(endpoint_parse(&endpoint, "h", 1, NULL), 0);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         struct call_head h;
@@ -160,7 +156,6 @@ UNIT(headers_that_cannot_be_sent)
         ck_assert_msg(call_head_init(&h, &o, &endpoint, &e) == -EINVAL, "%s was taken", bad[i].name);
         ck_assert_ptr_nonnull(strstr(e.text, "header"));
     }
-    endpoint_release(&endpoint);
 }
 
 UNIT(the_coding_of_a_request)
@@ -274,7 +269,7 @@ UNIT(grpc_codes)
 
 UNIT(retry_info)
 {
-    struct buffer status = BUFFER_INIT(0), text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer status = BUFFER_INIT(0), text = BUFFER_INIT(0);
     struct grpc_status s = {
         .code = 8, .message = BYTES_LIT("calm down"), .has_retry = true, .retry_ns = 2500000000u};
     ck_assert_int_eq(grpc_status_encode(&s, &status), 0);
@@ -289,8 +284,6 @@ UNIT(retry_info)
     ck_assert_uint_eq(r.retry_after_ns, 2500000000u);
     r = grpc("3", bytes_of(NULL, 0), &details, 1);
     ck_assert_int_eq(r.outcome, CALL_FINAL);
-    buffer_release(&status);
-    buffer_release(&text);
 }
 
 UNIT(grpc_from_something_else)
@@ -423,7 +416,7 @@ UNIT(retry_after)
 
 UNIT(compressed_answers)
 {
-    struct buffer body = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer body = BUFFER_INIT(0);
     struct coding_encoder *gzip = unit_made(coding_encoder_new(CODING_GZIP, 0));
     ck_assert_int_eq(coding_encode(gzip, BYTES_LIT("\x0a\x06\x08\x07\x12\x02no"), &body), 0);
     struct http_response r = {
@@ -447,5 +440,4 @@ UNIT(compressed_answers)
     ck_assert_int_eq(result.outcome, CALL_FINAL);
     ck_assert_ptr_nonnull(strstr(result.message.text, "larger"));
     coding_encoder_free(gzip);
-    buffer_release(&body);
 }

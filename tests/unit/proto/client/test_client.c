@@ -293,14 +293,12 @@ static void answer_unavailable_once(struct fake_server *s, struct http_exchange 
         fake_grpc_ok(x);
         return;
     }
-    struct buffer status = BUFFER_INIT(0), text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer status = BUFFER_INIT(0), text = BUFFER_INIT(0);
     struct grpc_status info = {.code = 14, .has_retry = true, .retry_ns = 100 * NSEC_PER_MSEC};
     grpc_status_encode(&info, &status);
     grpc_base64_encode(buffer_bytes(&status), &text);
     ck_assert_int_eq(buffer_add(&text, "", 1), 0);
     fake_grpc(x, "14", bytes_of(NULL, 0), (char *)text.p);
-    buffer_release(&status);
-    buffer_release(&text);
 }
 
 UNIT(unavailable_with_retry_info_then_ok)
@@ -570,7 +568,7 @@ UNIT(too_large_is_never_sent)
 
 UNIT(shutdown_drains)
 {
-    struct world *w = world_new(fake_answer_ok);
+    autofree struct world *w = world_new(fake_answer_ok);
     w->options.queue.num_consumers = 2;
     begin(w);
     for (int i = 0; i < 50; i++)
@@ -582,12 +580,11 @@ UNIT(shutdown_drains)
     client_free(w->client);
     fake_stop(&w->server);
     io_loop_free(w->loop);
-    free(w);
 }
 
 UNIT(shutdown_says_what_is_left)
 {
-    struct world *w = world_new(fake_hold);
+    autofree struct world *w = world_new(fake_hold);
     w->options.queue.num_consumers = 2;
     w->options.compression = CLIENT_COMPRESS_GZIP;
     begin(w);
@@ -601,12 +598,11 @@ UNIT(shutdown_says_what_is_left)
     client_free(w->client);
     fake_stop(&w->server);
     io_loop_free(w->loop);
-    free(w);
 }
 
 UNIT(shutdown_repeats_at_once)
 {
-    struct world *w = world_new(fake_answer_ok);
+    autofree struct world *w = world_new(fake_answer_ok);
     uint16_t port = w->server.port;
     fake_stop(&w->server);
     w->options.retry.initial_interval_ns = w->options.retry.max_interval_ns = 100 * (uint64_t)NSEC_PER_SEC;
@@ -620,7 +616,6 @@ UNIT(shutdown_repeats_at_once)
     client_free(w->client);
     fake_stop(&w->server);
     io_loop_free(w->loop);
-    free(w);
 }
 
 static void refuse_the_first_six(struct fake_server *s, struct http_exchange *x, struct bytes body)
@@ -634,7 +629,7 @@ static void refuse_the_first_six(struct fake_server *s, struct http_exchange *x,
 /* Not once, and not with the usual pauses of up to half a minute: there is less than that to go. */
 UNIT(shutdown_repeats_as_long_as_there_is_time)
 {
-    struct world *w = world_new(refuse_the_first_six);
+    autofree struct world *w = world_new(refuse_the_first_six);
     w->options.retry.initial_interval_ns = 5 * (uint64_t)NSEC_PER_SEC;
     w->options.retry.max_interval_ns = 30 * (uint64_t)NSEC_PER_SEC;
     w->options.queue.num_consumers = 2;
@@ -648,7 +643,6 @@ UNIT(shutdown_repeats_as_long_as_there_is_time)
     client_free(w->client);
     fake_stop(&w->server);
     io_loop_free(w->loop);
-    free(w);
 }
 
 /* Half of the answers fail in one way or another; nothing may be lost or told twice. */

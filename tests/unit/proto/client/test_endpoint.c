@@ -11,7 +11,7 @@
 static void good(const char *text, bool tls, const char *host, unsigned port, const char *authority,
                  const char *path)
 {
-    struct endpoint p;
+    cleanup(endpoint_release) struct endpoint p;
     struct error e;
     ck_assert_msg(endpoint_parse(&p, text, 4317, &e) == 0, "%s: %s", text, e.text);
     ck_assert_msg(p.tls == tls, "%s", text);
@@ -19,7 +19,6 @@ static void good(const char *text, bool tls, const char *host, unsigned port, co
     ck_assert_uint_eq(p.port, port);
     ck_assert_str_eq(p.authority, authority);
     ck_assert_str_eq(p.path, path);
-    endpoint_release(&p);
 }
 
 UNIT(forms)
@@ -46,11 +45,10 @@ UNIT(ports_of_schemes)
                 {"https://h:8443", 8443},
                 {"h", 80}};
     for (size_t i = 0; i < ARRAY_LEN(urls); i++) {
-        struct endpoint p;
+        cleanup(endpoint_release) struct endpoint p;
         struct error e;
         ck_assert_int_eq(endpoint_parse(&p, urls[i].text, 0, &e), 0);
         ck_assert_msg(p.port == urls[i].port, "%s: %u", urls[i].text, p.port);
-        endpoint_release(&p);
     }
 }
 
@@ -80,10 +78,9 @@ UNIT(refused)
         ck_assert_msg(endpoint_parse(&p, bad[i], 4317, &e) == -EINVAL, "\"%s\" was taken", bad[i]);
         ck_assert_msg(e.text[0] != 0, "\"%s\" refused without a word", bad[i]);
     }
-    char *lengthy = malloc(10001);
+    autofree char *lengthy = malloc(10001);
     memset(lengthy, 'a', 10000);
     lengthy[10000] = 0;
     struct endpoint p;
     ck_assert_int_eq(endpoint_parse(&p, lengthy, 4317, NULL), -EINVAL);
-    free(lengthy);
 }

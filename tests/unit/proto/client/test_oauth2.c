@@ -189,14 +189,13 @@ UNIT(a_server_without_an_answer_is_given_up)
 
 UNIT(nobody_there_is_said)
 {
-    struct world *w = world_new("{}");
+    autofree struct world *w = world_new("{}");
     fake_stop(&w->server);
     begin(w, MINUTE);
     ck_assert_ptr_null(token(w));
     ck_assert_msg(strstr(oauth2_failure(w->oauth2), "no token of") != NULL, "%s", oauth2_failure(w->oauth2));
     oauth2_free(w->oauth2);
     io_loop_free(w->loop);
-    free(w);
 }
 
 UNIT(a_wrong_url_is_refused)

@@ -15,7 +15,7 @@ static struct client_body *body(size_t n)
 
 UNIT(bounded_in_bytes)
 {
-    struct send_queue q;
+    cleanup(send_queue_release) struct send_queue q;
     ck_assert_int_eq(send_queue_init(&q, 10, 1000, NULL), 0);
     ck_assert(send_queue_reserve(&q, 600));
     ck_assert(!send_queue_reserve(&q, 401));
@@ -24,22 +24,20 @@ UNIT(bounded_in_bytes)
     ck_assert(send_queue_reserve(&q, 600));
     ck_assert(!send_queue_reserve(&q, (size_t)-1));
     ck_assert_uint_eq(send_queue_bytes(&q), 1000);
-    send_queue_release(&q);
 }
 
 UNIT(bounded_in_requests)
 {
-    struct send_queue q;
+    cleanup(send_queue_release) struct send_queue q;
     ck_assert_int_eq(send_queue_init(&q, 2, 1000, NULL), 0);
     ck_assert(send_queue_reserve(&q, 1));
     ck_assert(send_queue_reserve(&q, 1));
     ck_assert(!send_queue_reserve(&q, 1));
-    send_queue_release(&q);
 }
 
 UNIT(a_push_keeps_what_it_uses_of_the_reservation)
 {
-    struct send_queue q;
+    cleanup(send_queue_release) struct send_queue q;
     ck_assert_int_eq(send_queue_init(&q, 2, 1000, NULL), 0);
     ck_assert(send_queue_reserve(&q, 1000));
     ck_assert(send_queue_push(&q, body(10), 1000, 7));
@@ -52,7 +50,6 @@ UNIT(a_push_keeps_what_it_uses_of_the_reservation)
     send_queue_finish(&q, entry);
     ck_assert_uint_eq(send_queue_bytes(&q), 0);
     ck_assert_uint_eq(q.requests, 0);
-    send_queue_release(&q);
 }
 
 /* Whatever the queue holds or has promised is charged; it ends with nothing charged. */
@@ -89,7 +86,7 @@ UNIT(charged_to_a_budget)
 /* Room for three requests, taken as one and two of nothing, is given back in other portions. */
 UNIT(reservations_are_sums)
 {
-    struct send_queue q;
+    cleanup(send_queue_release) struct send_queue q;
     ck_assert_int_eq(send_queue_init(&q, 3, 1000, NULL), 0);
     ck_assert(send_queue_reserve(&q, 1000) && send_queue_reserve(&q, 0) && send_queue_reserve(&q, 0));
     ck_assert(!send_queue_reserve(&q, 0));
@@ -98,12 +95,11 @@ UNIT(reservations_are_sums)
     send_queue_cancel(&q, 100);
     ck_assert_uint_eq(send_queue_bytes(&q), 800);
     ck_assert_uint_eq(q.requests, 2);
-    send_queue_release(&q);
 }
 
 UNIT(oldest_first)
 {
-    struct send_queue q;
+    cleanup(send_queue_release) struct send_queue q;
     ck_assert_int_eq(send_queue_init(&q, 8, 1000, NULL), 0);
     for (uint64_t i = 0; i < 5; i++) {
         ck_assert(send_queue_reserve(&q, 1));
@@ -114,12 +110,11 @@ UNIT(oldest_first)
         ck_assert_uint_eq(entry->items, i);
         send_queue_finish(&q, entry);
     }
-    send_queue_release(&q);
 }
 
 UNIT(newest_throws_the_oldest_out)
 {
-    struct send_queue q;
+    cleanup(send_queue_release) struct send_queue q;
     struct send_evicted out;
     ck_assert_int_eq(send_queue_init(&q, 40, 100, NULL), 0);
     for (uint64_t i = 0; i < 40; i++)
@@ -133,12 +128,11 @@ UNIT(newest_throws_the_oldest_out)
     ck_assert_uint_eq(out.requests, 0);
     ck_assert_uint_eq(send_queue_bytes(&q), 100);
     send_queue_finish(&q, flying);
-    send_queue_release(&q);
 }
 
 UNIT(closed_takes_no_more)
 {
-    struct send_queue q;
+    cleanup(send_queue_release) struct send_queue q;
     struct send_evicted out;
     ck_assert_int_eq(send_queue_init(&q, 4, 100, NULL), 0);
     ck_assert(send_queue_reserve(&q, 10));
@@ -148,7 +142,6 @@ UNIT(closed_takes_no_more)
     ck_assert(!send_queue_push_newest(&q, body(10), 1, &out));
     ck_assert_uint_eq(send_queue_bytes(&q), 0);
     ck_assert_uint_eq(q.requests, 0);
-    send_queue_release(&q);
 }
 
 UNIT(a_body_is_shared)

@@ -100,31 +100,28 @@ UNIT(what_was_encoded_comes_back)
     const size_t sizes[] = {0, 1, 100, 4096, 70000, LIMIT};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (size_t c = 0; c < sizeof codings / sizeof *codings; c++) {
-            struct buffer plain = text(sizes[s]), in = packed(codings[c], buffer_bytes(&plain));
+            cleanup(buffer_release) struct buffer plain = text(sizes[s]),
+                                                  in = packed(codings[c], buffer_bytes(&plain));
             ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), LIMIT, &plain), 0);
-            buffer_release(&plain);
-            buffer_release(&in);
         }
 }
 
 UNIT(the_limit_is_exact)
 {
-    struct buffer plain = text(50000);
+    cleanup(buffer_release) struct buffer plain = text(50000);
     for (size_t c = 0; c < sizeof codings / sizeof *codings; c++) {
-        struct buffer in = packed(codings[c], buffer_bytes(&plain));
+        cleanup(buffer_release) struct buffer in = packed(codings[c], buffer_bytes(&plain));
         ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 50000, &plain), 0);
         ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 49999, &plain), CODING_TOO_LARGE);
         ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 0, &plain), CODING_TOO_LARGE);
-        buffer_release(&in);
     }
-    buffer_release(&plain);
 }
 
 UNIT(every_cut_is_refused_and_so_is_garbage_behind)
 {
-    struct buffer plain = text(3000);
+    cleanup(buffer_release) struct buffer plain = text(3000);
     for (size_t c = 1; c < sizeof codings / sizeof *codings; c++) {
-        struct buffer in = packed(codings[c], buffer_bytes(&plain));
+        cleanup(buffer_release) struct buffer in = packed(codings[c], buffer_bytes(&plain));
         for (size_t n = 0; n < in.n; n++) {
             if (codings[c] == CODING_SNAPPY && (n == 0 || n == 10))
                 continue; /* a stream has no end mark: nothing, and the identifier alone, are empty streams */
@@ -135,48 +132,40 @@ UNIT(every_cut_is_refused_and_so_is_garbage_behind)
         }
         buffer_add(&in, "\0\0\0\0", 4);
         ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), LIMIT, &plain), CODING_CORRUPT);
-        buffer_release(&in);
     }
-    buffer_release(&plain);
 }
 
 UNIT(streams_of_several_parts_are_joined)
 {
-    struct buffer plain = text(40000);
+    cleanup(buffer_release) struct buffer plain = text(40000);
     for (size_t c = 1; c < sizeof codings / sizeof *codings; c++) {
         if (codings[c] == CODING_DEFLATE)
             continue;
         /* A large part first: the last one's size, which gzip's guess reads, is then far too small. */
-        struct buffer in = packed(codings[c], bytes_of(plain.p, 39000));
-        struct buffer empty = packed(codings[c], bytes_of(NULL, 0));
-        struct buffer rest = packed(codings[c], bytes_of(plain.p + 39000, 1000));
+        cleanup(buffer_release) struct buffer in = packed(codings[c], bytes_of(plain.p, 39000));
+        cleanup(buffer_release) struct buffer empty = packed(codings[c], bytes_of(NULL, 0));
+        cleanup(buffer_release) struct buffer rest = packed(codings[c], bytes_of(plain.p + 39000, 1000));
         buffer_add_bytes(&in, buffer_bytes(&empty));
         buffer_add_bytes(&in, buffer_bytes(&rest));
         ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), LIMIT, &plain), 0);
         ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 40000, &plain), 0);
         ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 39999, &plain), CODING_TOO_LARGE);
-        buffer_release(&in);
-        buffer_release(&rest);
-        buffer_release(&empty);
     }
-    buffer_release(&plain);
 }
 
 UNIT(a_lie_in_gzips_size_is_corrupt_however_large)
 {
-    struct buffer plain = text(10000), in = packed(CODING_GZIP, buffer_bytes(&plain));
+    cleanup(buffer_release) struct buffer plain = text(10000), in = packed(CODING_GZIP, buffer_bytes(&plain));
     memset(in.p + in.n - 4, 0xff, 4);
     ck_assert_int_eq(unpack_limited(CODING_GZIP, buffer_bytes(&in), LIMIT, &plain), CODING_CORRUPT);
     memset(in.p + in.n - 4, 0, 4);
     ck_assert_int_eq(unpack_limited(CODING_GZIP, buffer_bytes(&in), LIMIT, &plain), CODING_CORRUPT);
-    buffer_release(&in);
-    buffer_release(&plain);
 }
 
 /* 256 MiB of zeros in about 256 KiB: refused, and never more than the limit held. */
 UNIT(a_bomb_costs_no_more_than_the_limit)
 {
-    struct buffer zeros = {.p = calloc(1, 64 << 20), .n = 64 << 20, .cap = 64 << 20};
+    cleanup(buffer_release) struct buffer zeros = {.p = calloc(1, 64 << 20), .n = 64 << 20, .cap = 64 << 20};
     ck_assert_ptr_nonnull(zeros.p);
     for (size_t c = 1; c < sizeof codings / sizeof *codings; c++) {
         struct buffer bomb = {0}, part = packed(codings[c], buffer_bytes(&zeros)), none = {0};
@@ -191,12 +180,11 @@ UNIT(a_bomb_costs_no_more_than_the_limit)
         buffer_release(&part);
         buffer_release(&bomb);
     }
-    buffer_release(&zeros);
 }
 
 UNIT(a_spent_budget_is_said_so)
 {
-    struct buffer plain = text(100000);
+    cleanup(buffer_release) struct buffer plain = text(100000);
     for (size_t c = 0; c < sizeof codings / sizeof *codings; c++) {
         struct buffer in = packed(codings[c], buffer_bytes(&plain)), out = {0};
         struct budget budget = BUDGET_INIT(50000, NULL);
@@ -208,12 +196,11 @@ UNIT(a_spent_budget_is_said_so)
         coding_decoder_free(d);
         buffer_release(&in);
     }
-    buffer_release(&plain);
 }
 
 UNIT(a_zstd_frame_that_does_not_tell_its_size_is_decoded)
 {
-    struct buffer plain = text(300000), in = {0};
+    cleanup(buffer_release) struct buffer plain = text(300000), in = {0};
     ck_assert_int_eq(buffer_reserve(&in, ZSTD_compressBound(plain.n)), 0);
     ZSTD_CCtx *z = ZSTD_createCCtx();
     ZSTD_CCtx_setParameter(z, ZSTD_c_contentSizeFlag, 0);
@@ -226,14 +213,12 @@ UNIT(a_zstd_frame_that_does_not_tell_its_size_is_decoded)
     in.p[in.n - 1] ^= 1;
     ck_assert_int_eq(unpack_limited(CODING_ZSTD, buffer_bytes(&in), 300000, &plain), CODING_CORRUPT);
     ZSTD_freeCCtx(z);
-    buffer_release(&in);
-    buffer_release(&plain);
 }
 
 /* The window is what has come out already, so nothing but the output and fixed tables is allocated. */
 UNIT(a_large_zstd_window_costs_nothing_beside_the_output)
 {
-    struct buffer plain = text(900000), in = {0};
+    cleanup(buffer_release) struct buffer plain = text(900000), in = {0};
     ck_assert_int_eq(buffer_reserve(&in, ZSTD_compressBound(plain.n)), 0);
     ZSTD_CCtx *z = ZSTD_createCCtx();
     ZSTD_CCtx_setParameter(z, ZSTD_c_contentSizeFlag, 0);
@@ -258,8 +243,6 @@ UNIT(a_large_zstd_window_costs_nothing_beside_the_output)
     ck_assert_uint_le(is.uordblks + is.hblkhd - was.uordblks - was.hblkhd, out.cap + (256 << 10));
     room_release(&out, &budget);
     coding_decoder_free(d);
-    buffer_release(&in);
-    buffer_release(&plain);
 }
 
 UNIT(a_zstd_frame_that_claims_what_its_bytes_cannot_be_is_corrupt)
@@ -296,7 +279,7 @@ UNIT(parts_are_counted)
 {
     static const uint8_t skippable[] = {0x53, 0x2a, 0x4d, 0x18, 0, 0, 0, 0};
     struct coding_decoder *d = decoder();
-    struct buffer plain = text(500), out = {0};
+    cleanup(buffer_release) struct buffer plain = text(500), out = {0};
     for (size_t c = 1; c < sizeof codings / sizeof *codings; c++) {
         struct buffer in = packed(codings[c], buffer_bytes(&plain)),
                       one = packed(codings[c], buffer_bytes(&plain));
@@ -315,8 +298,6 @@ UNIT(parts_are_counted)
         buffer_release(&one);
     }
     coding_decoder_free(d);
-    buffer_release(&out);
-    buffer_release(&plain);
 }
 
 UNIT(memory_that_is_taken_out_is_off_the_budget)
@@ -327,12 +308,11 @@ UNIT(memory_that_is_taken_out_is_off_the_budget)
     ck_assert_ptr_null(room_take(&b, &budget, &n));
     ck_assert_int_eq(room_make(&b, 4, &budget), 0);
     buffer_add(&b, "body", 4);
-    uint8_t *p = room_take(&b, &budget, &n);
+    autofree uint8_t *p = room_take(&b, &budget, &n);
     ck_assert(bytes_is(bytes_of(p, n), "body"));
     ck_assert_uint_eq(atomic_load(&budget.used), 0);
     ck_assert_uint_eq(b.cap, 0);
     ck_assert_uint_lt(malloc_usable_size(p), ROOM_MIN);
-    free(p);
 }
 
 UNIT(a_dictionary_is_refused_and_said_so)
@@ -389,7 +369,8 @@ UNIT(a_zstd_window_above_8_mib_is_refused)
 UNIT(one_decoder_and_one_buffer_serve_many_bodies_without_growing)
 {
     struct coding_decoder *d = decoder();
-    struct buffer out = {0}, plain = text(20000), in = packed(CODING_GZIP, buffer_bytes(&plain));
+    cleanup(buffer_release) struct buffer out = {0}, plain = text(20000),
+                                          in = packed(CODING_GZIP, buffer_bytes(&plain));
     const uint8_t *first = NULL;
     for (int i = 0; i < 100; i++) {
         out.n = 0;
@@ -400,15 +381,12 @@ UNIT(one_decoder_and_one_buffer_serve_many_bodies_without_growing)
         ck_assert_ptr_eq(first, out.p);
     }
     coding_decoder_free(d);
-    buffer_release(&in);
-    buffer_release(&plain);
-    buffer_release(&out);
 }
 
 UNIT(output_is_appended)
 {
     struct coding_decoder *d = decoder();
-    struct buffer out = {0}, in = packed(CODING_ZSTD, BYTES_LIT("tail"));
+    cleanup(buffer_release) struct buffer out = {0}, in = packed(CODING_ZSTD, BYTES_LIT("tail"));
     ck_assert_int_eq(room_make(&out, 4, NULL), 0);
     buffer_add(&out, "head", 4);
     ck_assert_int_eq(coding_decode(d, CODING_ZSTD, buffer_bytes(&in), 4, 0, NULL, &out), 0);
@@ -416,8 +394,6 @@ UNIT(output_is_appended)
     ck_assert_int_eq(coding_decode(d, CODING_UNKNOWN, buffer_bytes(&in), 4, 0, NULL, &out), -EINVAL);
     ck_assert_uint_eq(out.n, 8);
     coding_decoder_free(d);
-    buffer_release(&in);
-    buffer_release(&out);
 }
 
 /* A frame of blocks that repeat one byte: four bytes a block (RFC 8878 §3.1.1.2.2), no size in its head. */

@@ -9,12 +9,12 @@
 UNIT(pieces_of_any_size_are_one_member)
 {
     static const size_t sizes[] = {1, 7, 4096, 100000, 0};
-    struct buffer plain = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(0);
     for (uint32_t i = 0; i < 60000; i++)
         buffer_printf(&plain, "metric_%u{job=\"%x\"} %u\n", i % 50, i * 2654435761u, i);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct gzip_stream *g = unit_made(gzip_stream_new());
-        struct buffer packed = BUFFER_INIT(0), again = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer packed = BUFFER_INIT(0), again = BUFFER_INIT(0);
         size_t step = sizes[s] ? sizes[s] : plain.n, n = sizes[s] == 1 ? 5000 : plain.n;
         for (size_t at = 0; at < n; at += step) {
             size_t piece = n - at < step ? n - at : step;
@@ -26,10 +26,7 @@ UNIT(pieces_of_any_size_are_one_member)
         ck_assert(again.n == n && memcmp(again.p, plain.p, n) == 0);
         coding_decoder_free(d);
         gzip_stream_free(g);
-        buffer_release(&packed);
-        buffer_release(&again);
     }
-    buffer_release(&plain);
 }
 
 UNIT(an_empty_stream_is_a_member_and_a_full_buffer_is_said)

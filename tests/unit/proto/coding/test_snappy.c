@@ -53,7 +53,7 @@ UNIT(crc32c_is_that_of_the_rfc)
 UNIT(a_stream_by_hand)
 {
     const uint32_t crc = 0xe3069283, masked = (crc >> 15 | crc << 17) + 0xa282ead8;
-    struct buffer in = {0};
+    cleanup(buffer_release) struct buffer in = {0};
     buffer_add(&in, ID, 10);
     const uint8_t head[] = {1,
                             13,
@@ -83,7 +83,6 @@ UNIT(a_stream_by_hand)
     ck_assert_int_eq(unpack(buffer_bytes(&in), LIMIT, BYTES_LIT("")), 0);
     in.p[10] = 0xff; /* an identifier of another stream */
     ck_assert_int_eq(unpack(buffer_bytes(&in), LIMIT, BYTES_LIT("")), CODING_CORRUPT);
-    buffer_release(&in);
 }
 
 UNIT(nothing_is_the_stream_of_nothing)
@@ -116,19 +115,17 @@ UNIT(a_block_is_written_too)
         plain[i] = (char)("frame;"[i % 6] + (i / 60000));
     static const size_t sizes[] = {0, 1, 70, 65536, 65537, sizeof plain};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct buffer out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
         size_t n = sizeof again;
         ck_assert_int_eq(buffer_add_str(&out, "before"), 0);
         ck_assert_int_eq(coding_encode_snappy_block(bytes_of(plain, sizes[i]), &out), 0);
         ck_assert_int_eq(snappy_uncompress((const char *)out.p + 6, out.n - 6, again, &n), SNAPPY_OK);
         ck_assert_uint_eq(n, sizes[i]);
         ck_assert_mem_eq(again, plain, n);
-        buffer_release(&out);
     }
-    struct buffer small = BUFFER_INIT(64);
+    cleanup(buffer_release) struct buffer small = BUFFER_INIT(64);
     ck_assert_int_eq(coding_encode_snappy_block(bytes_of(plain, 1000), &small), -ENOBUFS);
     ck_assert_uint_eq(small.n, 0);
-    buffer_release(&small);
 }
 
 /* What a preamble says is a claim: 4 GiB - 1 out of six bytes is refused before anything is allocated. */
@@ -142,7 +139,7 @@ UNIT(a_claim_that_cannot_be_costs_nothing)
 /* The most elements of three bytes make of a block is within what is believed. */
 UNIT(the_densest_block_is_taken)
 {
-    struct buffer in = {0}, want = {0};
+    cleanup(buffer_release) struct buffer in = {0}, want = {0};
     const uint32_t copies = 1000, n = 1 + 64 * copies;
     const uint8_t head[] = {(uint8_t)(n | 0x80), (uint8_t)(n >> 7 | 0x80), (uint8_t)(n >> 14), 0x00, 'a'};
     buffer_add(&in, head, sizeof head);
@@ -151,13 +148,11 @@ UNIT(the_densest_block_is_taken)
     for (uint32_t i = 0; i < n; i++)
         buffer_add(&want, "a", 1);
     ck_assert_int_eq(unpack(buffer_bytes(&in), LIMIT, buffer_bytes(&want)), 0);
-    buffer_release(&in);
-    buffer_release(&want);
 }
 
 UNIT(a_chunk_above_64_kib_is_refused)
 {
-    struct buffer in = {0}, zeros = {0};
+    cleanup(buffer_release) struct buffer in = {0}, zeros = {0};
     const size_t n = 65537;
     ck_assert_int_eq(buffer_reserve(&zeros, n), 0);
     memset(zeros.p, 0, n);
@@ -180,6 +175,4 @@ UNIT(a_chunk_above_64_kib_is_refused)
     for (int i = 0; i < 4; i++)
         in.p[14 + i] = (uint8_t)(masked2 >> (8 * i));
     ck_assert_int_eq(unpack(buffer_bytes(&in), LIMIT, bytes_of(zeros.p, n - 1)), 0);
-    buffer_release(&in);
-    buffer_release(&zeros);
 }

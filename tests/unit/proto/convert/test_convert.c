@@ -77,8 +77,8 @@ UNIT(a_profile_a_type_the_default_first)
                  {2, "inuse_objects", "alloc_objects", "inuse_space"},
                  {9, "inuse_space", "alloc_objects", "inuse_objects"}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
-        struct profiles v;
+        cleanup(buffer_release) struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+        cleanup(profiles_release) struct profiles v;
         ck_assert_int_eq(write_heap(&pprof, cases[i].default_type), 0);
         convert(&pprof, &request);
         decode(&v, &request);
@@ -89,16 +89,13 @@ UNIT(a_profile_a_type_the_default_first)
         ck_assert(bytes_is(profiles_string(&v, v.profile.type[3]), cases[i].last));
         ck_assert(v.profile.time_unix_nano[3] == 1000 && v.profile.duration_nano[3] == 5 &&
                   v.profile.period[3] == 7);
-        profiles_release(&v);
-        buffer_release(&pprof);
-        buffer_release(&request);
     }
 }
 
 UNIT(labels_are_attributes_and_a_span_is_a_link)
 {
-    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
-    struct profiles v;
+    cleanup(buffer_release) struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+    cleanup(profiles_release) struct profiles v;
     ck_assert_int_eq(write_heap(&pprof, 9), 0);
     convert(&pprof, &request);
     decode(&v, &request);
@@ -112,19 +109,17 @@ UNIT(labels_are_attributes_and_a_span_is_a_link)
     ck_assert_int_eq(both->kind, ATTR_ARRAY);
     const struct attr_value *one = &v.attribute.value[v.attr_index.attribute[v.sample.attrs_at[1]]];
     ck_assert(one->kind == ATTR_INT && one->integer == 9);
-    profiles_release(&v);
-    buffer_release(&pprof);
-    buffer_release(&request);
 }
 
 /* Go's writer cannot say it, others do: a text that is empty is no number. */
 UNIT(an_empty_text_of_a_label_is_a_text)
 {
-    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0), back = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0),
+                                          back = BUFFER_INIT(0);
     struct to_pprof_lost lost;
-    struct profiles v;
+    cleanup(profiles_release) struct profiles v;
     struct pprof_writer w;
-    struct pprof p;
+    cleanup(pprof_release) struct pprof p;
     struct pprof_sample s;
     struct error e;
     const int64_t value = 1;
@@ -145,18 +140,13 @@ UNIT(an_empty_text_of_a_label_is_a_text)
     ck_assert_int_eq(pprof_next(&p, &at, &s, &e), 0);
     ck_assert_uint_eq(s.n_labels, 1);
     ck_assert(s.labels[0].text != 0 && p.strings.p[s.labels[0].text].n == 0);
-    pprof_release(&p);
-    profiles_release(&v);
-    buffer_release(&pprof);
-    buffer_release(&request);
-    buffer_release(&back);
 }
 
 /* Readers bound messages that hold nothing; a profile may have any number of functions without a name. */
 UNIT(functions_without_a_name_are_no_empty_messages)
 {
-    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
-    struct profiles v;
+    cleanup(buffer_release) struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+    cleanup(profiles_release) struct profiles v;
     struct pprof_writer w;
     const int64_t value = 1;
     const uint32_t stack[] = {70000};
@@ -172,15 +162,12 @@ UNIT(functions_without_a_name_are_no_empty_messages)
     convert(&pprof, &request);
     decode(&v, &request);
     ck_assert(v.mapping.n == 70001 && v.function.n == 70001 && v.location.n == 70001);
-    profiles_release(&v);
-    buffer_release(&pprof);
-    buffer_release(&request);
 }
 
 /* Each has its resource, and its samples lead to its own locations. */
 UNIT(several_profiles_become_one_request)
 {
-    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
     struct from_pprof *c = unit_made(from_pprof_new(NULL));
     struct error e = {""};
     struct profiles v;
@@ -207,8 +194,6 @@ UNIT(several_profiles_become_one_request)
     ck_assert(v.profile.duration_nano[0] == 5);
     profiles_release(&v);
     from_pprof_free(c);
-    buffer_release(&pprof);
-    buffer_release(&request);
 }
 
 /* A name that is no id is passed over, and so is a span without a trace. */
@@ -223,7 +208,7 @@ UNIT(labels_by_which_spans_are_named_can_be_chosen)
                  {{trace, span, 2, 1}, 1},
                  {{trace, span, 0, 0}, 1}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
         struct from_pprof *c = unit_made(from_pprof_new(NULL));
         struct from_pprof_origin named = origin;
         struct error e;
@@ -235,8 +220,6 @@ UNIT(labels_by_which_spans_are_named_can_be_chosen)
         ck_assert_uint_eq(v.link.n, cases[i].n_links);
         profiles_release(&v);
         from_pprof_free(c);
-        buffer_release(&pprof);
-        buffer_release(&request);
     }
 }
 
@@ -338,7 +321,7 @@ UNIT(packed_pieces_are_the_same_pprof_and_who_takes_them_may_end_it)
     static const enum convert_format formats[] = {CONVERT_PPROF, CONVERT_PPROF_EXACT};
     for (size_t i = 0; i < ARRAY_LEN(formats); i++) {
         const enum convert_format to = formats[i];
-        struct buffer all = BUFFER_INIT(0), plain = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer all = BUFFER_INIT(0), plain = BUFFER_INIT(0);
         ck_assert_int_eq(convert_write(&v, buffer_bytes(&request), to, &scratch, NULL, &all, &lost), 0);
         if (to == CONVERT_PPROF)
             ck_assert(bytes_eq(buffer_bytes(&all), buffer_bytes(&pieces.all)));
@@ -351,8 +334,6 @@ UNIT(packed_pieces_are_the_same_pprof_and_who_takes_them_may_end_it)
         ck_assert_int_eq(convert_pack(&v, buffer_bytes(&request), to, &scratch, NULL, all.n - 1, put_piece,
                                       &pieces, &lost),
                          -ENOBUFS);
-        buffer_release(&all);
-        buffer_release(&plain);
     }
     for (uint32_t at = 1; at <= last; at += last - 1) {
         pieces.n = 0;
@@ -422,7 +403,7 @@ static int convert_sample(struct bytes fields, struct buffer *request, struct er
 {
     static const uint8_t rest[] =
         "\x0a\x04\x08\x01\x10\x01\x22\x04\x08\x01\x18\x10\x22\x04\x08\x02\x18\x20\x32\x00\x32\x01x";
-    struct buffer pprof = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer pprof = BUFFER_INIT(0);
     ck_assert_int_eq(buffer_add(&pprof, rest, sizeof rest - 1), 0);
     ck_assert_int_eq(buffer_add(&pprof, (uint8_t[]){0x12, (uint8_t)(fields.n + 3)}, 2), 0);
     ck_assert_int_eq(buffer_add_bytes(&pprof, fields), 0);
@@ -430,7 +411,6 @@ static int convert_sample(struct bytes fields, struct buffer *request, struct er
     struct from_pprof *c = from_pprof_new(NULL);
     int r = from_pprof(c, buffer_bytes(&pprof), &origin, request, e);
     from_pprof_free(c);
-    buffer_release(&pprof);
     return r;
 }
 
@@ -456,8 +436,8 @@ UNIT(a_stack_is_the_same_however_its_list_is_written)
         {BYTES_LIT("\x0a\x02\x02\x81"), "sample[0].location_id: no varint"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct buffer request = BUFFER_INIT(0);
-        struct profiles view;
+        cleanup(buffer_release) struct buffer request = BUFFER_INIT(0);
+        cleanup(profiles_release) struct profiles view;
         struct error e = {""};
         int r = convert_sample(cases[i].fields, &request, &e);
         if (cases[i].wrong) {
@@ -474,7 +454,5 @@ UNIT(a_stack_is_the_same_however_its_list_is_written)
                           2);
         ck_assert_uint_eq(at[0], 2);
         ck_assert_uint_eq(at[1], 1);
-        profiles_release(&view);
-        buffer_release(&request);
     }
 }

@@ -40,24 +40,21 @@ static void release(struct made *m)
 
 static void expect_folded(enum from_text_format format, const char *text, const char *expected)
 {
-    struct made m;
-    struct buffer folded = BUFFER_INIT(0);
+    cleanup(release) struct made m;
+    cleanup(buffer_release) struct buffer folded = BUFFER_INIT(0);
     make(&m, format, text);
     ck_assert_msg(m.r == 0, "%s", m.e.text);
     ck_assert_int_eq(to_folded(&m.view, &folded), 0);
     ck_assert_msg(bytes_is(buffer_bytes(&folded), expected), "%.*s", BYTES_FMT(buffer_bytes(&folded)));
-    buffer_release(&folded);
-    release(&m);
 }
 
 static void expect_refused(enum from_text_format format, const char *text, const char *says)
 {
-    struct made m;
+    cleanup(release) struct made m;
     make(&m, format, text);
     ck_assert_int_eq(m.r, FROM_TEXT_MALFORMED);
     ck_assert_msg(strstr(m.e.text, says), "%s", m.e.text);
     ck_assert_uint_eq(m.request.n, 0);
-    release(&m);
 }
 
 /* The text of a sample's attribute, or of the frame type of its leaf. */
@@ -100,7 +97,7 @@ UNIT(folded_stacks_come_back_as_they_were)
 
 UNIT(a_frame_s_mark_says_what_it_is_and_is_no_part_of_its_name)
 {
-    struct made m;
+    cleanup(release) struct made m;
     make(&m, FROM_TEXT_FOLDED, "main;a;b_[i];c_[i];read_[k] 1\njava;java/lang/String:::hashCode_[j] 1\n");
     const struct profiles *v = &m.view;
     ck_assert_uint_eq(v->sample.n, 2);
@@ -111,7 +108,6 @@ UNIT(a_frame_s_mark_says_what_it_is_and_is_no_part_of_its_name)
     ck_assert(bytes_is(name_at(v, stack, 1), "c")); /* innermost first */
     ck_assert(bytes_is(type_at(v, v->sample.stack[1], 0), "jvm"));
     ck_assert_uint_eq(type_at(v, v->sample.stack[1], 1).n, 0);
-    release(&m);
 }
 
 UNIT(equal_stacks_are_one_sample)
@@ -148,16 +144,15 @@ UNIT(what_is_no_folded_stack_is_refused_by_its_line)
 
 UNIT(bytes_that_are_no_utf8_come_through)
 {
-    struct made m;
+    cleanup(release) struct made m;
     make(&m, FROM_TEXT_FOLDED, "a\xff;b 1\n");
     ck_assert_msg(m.r == 0, "%s", m.e.text);
     ck_assert(bytes_is(name_at(&m.view, 1, 1), "a" BYTES_REPLACEMENT "ff"));
-    release(&m);
 }
 
 UNIT(perf_script_has_a_head_and_frames)
 {
-    struct made m;
+    cleanup(release) struct made m;
     int64_t number = -1;
     make(&m, FROM_TEXT_PERF_SCRIPT,
          "# cmdline : perf record\n"
@@ -199,7 +194,6 @@ UNIT(perf_script_has_a_head_and_frames)
     ck_assert_uint_eq(v->location.address[outer], 0x401166);
     ck_assert(
         bytes_is(profiles_string(v, v->mapping.filename[v->location.mapping[outer]]), "/tmp/a b (deleted)"));
-    release(&m);
 }
 
 /* One stack of one function, whatever -F left out. */
@@ -228,7 +222,7 @@ UNIT(perf_script_with_other_fields)
          "cycles", "samples", "ls", 12, 1},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct made m;
+        cleanup(release) struct made m;
         int64_t tid = -1;
         make(&m, FROM_TEXT_PERF_SCRIPT, cases[i].text);
         const struct profiles *v = &m.view;
@@ -245,7 +239,6 @@ UNIT(perf_script_with_other_fields)
         ck_assert_uint_eq(v->stack.locations_at[2] - v->stack.locations_at[1], 1);
         ck_assert_msg(bytes_is(name_at(v, 1, 0), "main"), "%zu: %.*s", i, BYTES_FMT(name_at(v, 1, 0)));
         ck_assert_msg(from_text_guess(bytes_str(cases[i].text)) == FROM_TEXT_PERF_SCRIPT, "%zu", i);
-        release(&m);
     }
 }
 

@@ -28,12 +28,11 @@ UNIT(a_message_is_read_whatever_the_pieces)
     const struct bytes body = BYTES_LIT("\0\0\0\0\013hello world");
     for (size_t step = 1; step <= body.n; step++) {
         struct grpc_reader r = GRPC_READER_INIT(100);
-        struct buffer payload = {0};
+        cleanup(buffer_release) struct buffer payload = {0};
         ck_assert_int_eq(feed(&r, body, step, &payload), GRPC_READ_MORE);
         ck_assert(grpc_reader_is_complete(&r));
         ck_assert(!r.compressed);
         ck_assert(bytes_is(buffer_bytes(&payload), "hello world"));
-        buffer_release(&payload);
     }
 }
 
@@ -47,14 +46,13 @@ UNIT(an_empty_message_is_a_message_and_an_empty_body_is_none)
 
 UNIT(a_second_message_is_refused_at_its_first_byte)
 {
-    struct buffer payload = {0};
+    cleanup(buffer_release) struct buffer payload = {0};
     for (size_t step = 1; step < 8; step++) {
         struct grpc_reader r = GRPC_READER_INIT(100);
         ck_assert_int_eq(feed(&r, BYTES_LIT("\0\0\0\0\1a\0"), step, &payload), GRPC_READ_SECOND);
     }
     struct grpc_reader r = GRPC_READER_INIT(100);
     ck_assert_int_eq(feed(&r, BYTES_LIT("\0\0\0\0\0\0"), 6, &payload), GRPC_READ_SECOND);
-    buffer_release(&payload);
 }
 
 UNIT(a_length_above_the_limit_is_refused_before_any_payload)

@@ -24,11 +24,10 @@ static void expect_status(const char *in, int status)
         struct recorder r = {0};
         char want[32];
         bool done = false;
-        struct buffer out = say(&r, in, step, &done);
+        cleanup(buffer_release) struct buffer out = say(&r, in, step, &done);
         snprintf(want, sizeof want, "HTTP/1.1 %d ", status);
         ck_assert_msg(bytes_starts(buffer_bytes(&out), want), "%s\nanswered with %s", in, (char *)out.p);
         ck_assert_msg(done == (status >= 400), "%s", in);
-        buffer_release(&out);
     }
 }
 
@@ -46,7 +45,8 @@ UNIT(a_get_is_answered_with_length_and_date)
 {
     struct recorder r = {.reply = {.status = 200, .body = BYTES_LIT("hello")}};
     bool done = true;
-    struct buffer out = say(&r, "GET /a/b?c=d HTTP/1.1\r\nHost: h:1\r\nX-Y: z\r\n\r\n", 1, &done);
+    cleanup(buffer_release) struct buffer out =
+        say(&r, "GET /a/b?c=d HTTP/1.1\r\nHost: h:1\r\nX-Y: z\r\n\r\n", 1, &done);
     ck_assert_str_eq(r.log, "GET /a/b?c=d h:1|");
     ck_assert_int_eq(r.n_end, 1);
     ck_assert_uint_gt(out.n, 0);
@@ -56,7 +56,6 @@ UNIT(a_get_is_answered_with_length_and_date)
     ck_assert_ptr_null(strstr((char *)out.p, "connection:"));
     ck_assert_ptr_nonnull(strstr((char *)out.p, "\r\n\r\nhello"));
     ck_assert(!done);
-    buffer_release(&out);
 }
 
 UNIT(bodies_come_whole_in_any_pieces)
@@ -70,37 +69,34 @@ UNIT(bodies_come_whole_in_any_pieces)
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
         for (size_t step = 1; step < 200; step++) {
             struct recorder r = {0};
-            struct buffer out = say(&r, requests[i], step, NULL);
+            cleanup(buffer_release) struct buffer out = say(&r, requests[i], step, NULL);
             ck_assert_uint_eq(r.n_body, 11);
             ck_assert_uint_eq(r.body_sum, body_sum((const uint8_t *)"hello world", 11));
             ck_assert_uint_eq(r.n_end, 1);
             ck_assert_str_eq(r.log, "POST /? h|");
-            buffer_release(&out);
         }
 }
 
 UNIT(a_hundred_pipelined_requests_are_answered_in_order)
 {
-    struct buffer in = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0);
     for (int i = 0; i < 100; i++)
         buffer_printf(&in, "POST /%d HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\n\r\nabc", i);
     ck_assert_int_eq(buffer_add(&in, "", 1), 0);
     for (size_t step = 1; step < 10000; step = step * 5 + 1) {
         struct recorder r = {0};
-        struct buffer out = say(&r, (char *)in.p, step, NULL);
+        cleanup(buffer_release) struct buffer out = say(&r, (char *)in.p, step, NULL);
         ck_assert_int_eq(count((char *)out.p, "HTTP/1.1 200 OK"), 100);
         ck_assert_uint_eq(r.n_end, 100);
         ck_assert_ptr_nonnull(strstr(r.log, "POST /8? h|POST /9? h|POST /10? h|"));
-        buffer_release(&out);
     }
-    buffer_release(&in);
 }
 
 UNIT(a_pipelined_request_waits_for_a_late_answer)
 {
     struct recorder r = {.answer = ANSWER_LATER};
     struct http_session *s = recorder_session(&r, NULL);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(
         feed_steps(s, BYTES_LIT("GET /1 HTTP/1.1\r\nhost: h\r\n\r\nGET /2 HTTP/1.1\r\nhost: h\r\n\r\n"), 9,
                    SEC),
@@ -118,7 +114,6 @@ UNIT(a_pipelined_request_waits_for_a_late_answer)
     drain_all(s, &out);
     ck_assert_uint_eq(r.n_close, 2);
     http_session_free(s);
-    buffer_release(&out);
 }
 
 UNIT(input_that_waits_is_bounded)
@@ -210,14 +205,13 @@ UNIT(a_head_is_judged_alike_in_any_pieces)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         for (size_t step = 1; step <= rows[i].n; step++) {
             struct recorder r = {0};
-            struct buffer out = BUFFER_INIT(0);
+            cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
             struct http_session *s = recorder_session(&r, NULL);
             feed_steps(s, bytes_of(rows[i].head, rows[i].n), step, SEC);
             drain_all(s, &out);
             const int status = out.n > 12 ? atoi((char *)out.p + 9) : 0;
             ck_assert_msg(status == rows[i].status, "%zu by %zu: %d", i, step, status);
             http_session_free(s);
-            buffer_release(&out);
         }
     }
 }
@@ -238,7 +232,7 @@ UNIT(what_is_not_http_gets_no_answer)
 
 UNIT(limits_have_their_own_answers)
 {
-    struct buffer in = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0);
     buffer_add_str(&in, "GET /");
     for (int i = 0; i < 9000; i++)
         buffer_add_str(&in, "a");
@@ -257,7 +251,6 @@ UNIT(limits_have_their_own_answers)
         buffer_add_str(&in, "b");
     ck_assert_int_eq(buffer_add(&in, "", 1), 0);
     expect_status((char *)in.p, 431);
-    buffer_release(&in);
 }
 
 UNIT(expect_continue_only_when_the_body_is_wanted)
@@ -301,29 +294,26 @@ UNIT(http_1_0_and_close_end_the_connection)
     for (int i = 0; i < 2; i++) {
         struct recorder r = {0};
         bool done = false;
-        struct buffer out = say(&r, requests[i], 3, &done);
+        cleanup(buffer_release) struct buffer out = say(&r, requests[i], 3, &done);
         ck_assert(done);
         ck_assert_ptr_nonnull(strstr((char *)out.p, "connection: close\r\n"));
-        buffer_release(&out);
     }
 }
 
 UNIT(head_has_the_length_and_no_body)
 {
     struct recorder r = {.reply = {.status = 200, .body = BYTES_LIT("hello")}};
-    struct buffer out = say(&r, "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", 3, NULL);
+    cleanup(buffer_release) struct buffer out = say(&r, "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", 3, NULL);
     ck_assert_ptr_nonnull(strstr((char *)out.p, "content-length: 5\r\n"));
     ck_assert_ptr_null(strstr((char *)out.p, "hello"));
-    buffer_release(&out);
 }
 
 UNIT(a_value_cannot_add_a_header)
 {
     struct http_header evil = {BYTES_LIT("x"), BYTES_LIT("a\r\nset-cookie: b")};
     struct recorder r = {.reply = {.status = 200, .headers = &evil, .n_headers = 1}};
-    struct buffer out = say(&r, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 100, NULL);
+    cleanup(buffer_release) struct buffer out = say(&r, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 100, NULL);
     ck_assert_ptr_nonnull(strstr((char *)out.p, "x: a  set-cookie: b\r\n"));
-    buffer_release(&out);
 }
 
 UNIT(a_half_close_still_gets_its_answers)
@@ -371,7 +361,7 @@ UNIT(silence_ends_the_session)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct recorder r = {0};
         struct http_session *s = recorder_session(&r, NULL);
-        struct buffer out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
         ck_assert_int_eq(feed_steps(s, bytes_str(cases[i].in), 1, SEC), 0);
         ck_assert_uint_eq(http_session_deadline(s), SEC + cases[i].after);
         http_session_tick(s, SEC + cases[i].after - 1);
@@ -385,7 +375,6 @@ UNIT(silence_ends_the_session)
         ck_assert_uint_eq(r.n_head, r.n_close);
         ck_assert_uint_eq(http_session_deadline(s), UINT64_MAX);
         http_session_free(s);
-        buffer_release(&out);
     }
 }
 
@@ -428,7 +417,7 @@ UNIT(output_that_nobody_takes_stops_the_next_request)
     static uint8_t big[100 << 10];
     struct recorder r = {.reply = {.status = 200, .body = {big, sizeof big}}};
     struct http_session *s = recorder_session(&r, NULL);
-    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
     for (int i = 0; i < 10; i++)
         buffer_add_str(&in, "GET / HTTP/1.1\r\nhost: h\r\n\r\n");
     ck_assert_int_eq(http_session_feed(s, buffer_bytes(&in), SEC), 0);
@@ -437,8 +426,6 @@ UNIT(output_that_nobody_takes_stops_the_next_request)
     ck_assert_uint_eq(r.n_head, 10);
     ck_assert_uint_gt(out.n, 10 * sizeof big);
     http_session_free(s);
-    buffer_release(&in);
-    buffer_release(&out);
 }
 
 UNIT(a_slow_body_is_answered_by_the_handler)

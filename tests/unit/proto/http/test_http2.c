@@ -85,7 +85,7 @@ static uint32_t drain_in_place(struct http_client *c, struct buffer *to, size_t 
 /* Moves bytes until both are silent. */
 static void pair_run(struct pair *p)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     bool moved = true;
     while (moved) {
         moved = false;
@@ -101,7 +101,6 @@ static void pair_run(struct pair *p)
         moved |= b.n > 0;
         ck_assert_int_eq(client_feed_steps(p->c, buffer_bytes(&b), p->step), 0);
     }
-    buffer_release(&b);
 }
 
 static void pair_close(struct pair *p)
@@ -137,7 +136,8 @@ UNIT(a_call_goes_through_in_either_version_and_any_pieces)
 {
     for (int version = 1; version <= 2; version++)
         for (size_t step = 1; step < 3000; step = step * 3 + 1) {
-            struct pair p = {.step = step, .r = {.reply = {.status = 200, .body = BYTES_LIT("answer")}}};
+            cleanup(pair_close) struct pair p = {
+                .step = step, .r = {.reply = {.status = 200, .body = BYTES_LIT("answer")}}};
             struct outcome o = {0};
             pair_open(&p, version);
             ck_assert_ptr_nonnull(post(&p, BYTES_LIT("question"), &o));
@@ -150,7 +150,6 @@ UNIT(a_call_goes_through_in_either_version_and_any_pieces)
             ck_assert_str_eq(p.r.log, "POST /svc?x=y host:1|");
             ck_assert_uint_eq(p.r.body_sum, body_sum((const uint8_t *)"question", 8));
             ck_assert_uint_eq(p.r.n_close, 1);
-            pair_close(&p);
         }
 }
 
@@ -158,12 +157,13 @@ UNIT(a_call_goes_through_in_either_version_and_any_pieces)
 UNIT(a_prefix_is_part_of_the_body)
 {
     size_t n = 40000; /* more than a DATA frame */
-    uint8_t *whole = unit_made(calloc(1, n));
+    autofree uint8_t *whole = unit_made(calloc(1, n));
     for (size_t i = 0; i < n; i++)
         whole[i] = (uint8_t)(i * 31 + i / 999);
     for (int version = 1; version <= 2; version++)
         for (size_t all = 5; all <= n; all += n - 5) {
-            struct pair p = {.r = {.reply = {.status = 200, .body = BYTES_LIT("answer")}}};
+            cleanup(pair_close) struct pair p = {
+                .r = {.reply = {.status = 200, .body = BYTES_LIT("answer")}}};
             struct outcome o = {0};
             pair_open(&p, version);
             ck_assert_ptr_nonnull(post_behind(&p, bytes_of(whole, 5), bytes_of(whole + 5, all - 5), &o));
@@ -171,20 +171,18 @@ UNIT(a_prefix_is_part_of_the_body)
             ck_assert_int_eq(o.result, HTTP_CALL_DONE);
             ck_assert_uint_eq(p.r.n_body, all);
             ck_assert_uint_eq(p.r.body_sum, body_sum(whole, all));
-            pair_close(&p);
         }
-    free(whole);
 }
 
 UNIT(a_megabyte_passes_the_windows_both_ways)
 {
     size_t n = (3 << 20) + 17;
-    uint8_t *big = malloc(n);
+    autofree uint8_t *big = malloc(n);
     for (size_t i = 0; i < n; i++)
         big[i] = (uint8_t)(i * 31 + i / 999);
     for (int version = 1; version <= 2; version++) {
         struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
-        struct pair p = {.r = {.reply = {.status = 200, .body = {big, n}}}};
+        cleanup(pair_close) struct pair p = {.r = {.reply = {.status = 200, .body = {big, n}}}};
         struct outcome o = {0};
         l.window_bytes = 100000;
         pair_open_with(&p, version, &l);
@@ -196,14 +194,12 @@ UNIT(a_megabyte_passes_the_windows_both_ways)
         ck_assert_uint_eq(p.r.body_sum, body_sum(big, n));
         ck_assert_uint_eq(o.n_body, n);
         ck_assert_uint_eq(o.sum, body_sum(big, n));
-        pair_close(&p);
     }
-    free(big);
 }
 
 UNIT(trailers_follow_a_body_and_join_the_head_without_one)
 {
-    struct pair p = {.step = 7};
+    cleanup(pair_close) struct pair p = {.step = 7};
     struct outcome o = {0};
     p.r.reply =
         (struct http_reply){.status = 200, .body = BYTES_LIT("m"), .trailers = &grpc_ok, .n_trailers = 1};
@@ -221,12 +217,12 @@ UNIT(trailers_follow_a_body_and_join_the_head_without_one)
     ck_assert_uint_eq(only.n_trailers, 0);
     ck_assert_uint_eq(only.n_headers, 1);
     ck_assert_str_eq(only.grpc_status, "0");
-    pair_close(&p);
 }
 
 UNIT(many_streams_at_once_end_each_once)
 {
-    struct pair p = {.step = 1000, .r = {.reply = {.status = 200, .body = BYTES_LIT("x")}}};
+    cleanup(pair_close) struct pair p = {.step = 1000,
+                                         .r = {.reply = {.status = 200, .body = BYTES_LIT("x")}}};
     struct outcome o[150] = {0};
     pair_open(&p, HTTP_VERSION_2);
     int n = 0;
@@ -240,14 +236,13 @@ UNIT(many_streams_at_once_end_each_once)
         ck_assert_msg(o[i].n == 1 && o[i].result == HTTP_CALL_DONE, "%d", i);
     ck_assert(http_client_is_ready(p.c));
     ck_assert_uint_eq(p.r.n_close, 100);
-    pair_close(&p);
 }
 
 UNIT(an_early_reply_stops_the_upload)
 {
     size_t n = 8 << 20;
     uint8_t *big = calloc(1, n);
-    struct pair p = {.r = {.answer = ANSWER_AT_HEAD, .reply = {.status = 413}}};
+    cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_AT_HEAD, .reply = {.status = 413}}};
     struct outcome o = {0};
     pair_open(&p, HTTP_VERSION_2);
     post(&p, bytes_of(big, n), &o);
@@ -262,12 +257,11 @@ UNIT(an_early_reply_stops_the_upload)
     post(&p, BYTES_LIT("small"), &again);
     pair_run(&p);
     ck_assert_uint_eq(again.status, 413);
-    pair_close(&p);
 }
 
 UNIT(a_cancelled_call_is_gone_on_both_sides)
 {
-    struct pair p = {.r = {.answer = ANSWER_LATER}};
+    cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
     struct outcome o = {0}, other = {0};
     pair_open(&p, HTTP_VERSION_2);
     struct http_call *unsent = unit_made(post(&p, BYTES_LIT("q"), &o));
@@ -293,12 +287,11 @@ UNIT(a_cancelled_call_is_gone_on_both_sides)
     pair_run(&p);
     ck_assert_int_eq(other.result, HTTP_CALL_DONE);
     ck_assert_int_eq(o.n, 0);
-    pair_close(&p);
 }
 
 UNIT(shutdown_takes_what_was_under_way_and_then_ends)
 {
-    struct pair p = {.r = {.answer = ANSWER_LATER}};
+    cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
     struct outcome o = {0};
     pair_open(&p, HTTP_VERSION_2);
     post(&p, BYTES_LIT("q"), &o);
@@ -313,13 +306,12 @@ UNIT(shutdown_takes_what_was_under_way_and_then_ends)
     ck_assert_int_eq(o.result, HTTP_CALL_DONE);
     ck_assert(http_session_is_done(p.s));
     ck_assert(http_client_is_done(p.c));
-    pair_close(&p);
 }
 
 UNIT(shutdown_does_not_wait_for_a_peer_that_answers_no_ping)
 {
-    struct pair p = {0};
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(pair_close) struct pair p = {0};
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     pair_open(&p, HTTP_VERSION_2);
     pair_run(&p);
     http_session_shutdown(p.s);
@@ -328,14 +320,12 @@ UNIT(shutdown_does_not_wait_for_a_peer_that_answers_no_ping)
     http_session_tick(p.s, http_session_deadline(p.s));
     drain_all(p.s, &b);
     ck_assert(http_session_is_done(p.s));
-    buffer_release(&b);
-    pair_close(&p);
 }
 
 UNIT(calls_of_a_broken_connection_are_told)
 {
     for (int version = 1; version <= 2; version++) {
-        struct pair p = {.r = {.answer = ANSWER_LATER}};
+        cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
         struct outcome o = {0};
         pair_open(&p, version);
         post(&p, BYTES_LIT("q"), &o);
@@ -344,15 +334,14 @@ UNIT(calls_of_a_broken_connection_are_told)
         ck_assert_int_eq(o.n, 1);
         ck_assert_int_eq(o.result, HTTP_CALL_BROKEN);
         ck_assert(!http_client_is_ready(p.c));
-        pair_close(&p);
     }
 }
 
 UNIT(a_response_too_large_is_not_held)
 {
-    uint8_t *big = calloc(1, 9 << 20);
+    autofree uint8_t *big = calloc(1, 9 << 20);
     for (int version = 1; version <= 2; version++) {
-        struct pair p = {.r = {.reply = {.status = 200, .body = {big, 9 << 20}}}};
+        cleanup(pair_close) struct pair p = {.r = {.reply = {.status = 200, .body = {big, 9 << 20}}}};
         struct outcome o = {0};
         pair_open(&p, version);
         post(&p, BYTES_LIT("q"), &o);
@@ -370,9 +359,7 @@ UNIT(a_response_too_large_is_not_held)
         }
         ck_assert_int_eq(o.n, 1);
         ck_assert_int_eq(o.result, HTTP_CALL_TOO_LARGE);
-        pair_close(&p);
     }
-    free(big);
 }
 
 UNIT(a_header_list_over_the_limit_is_431)
@@ -380,7 +367,7 @@ UNIT(a_header_list_over_the_limit_is_431)
     static char long_value[20000];
     memset(long_value, 'v', sizeof long_value - 1);
     struct http_header h = {BYTES_LIT("x"), {(uint8_t *)long_value, sizeof long_value - 1}};
-    struct pair p = {0};
+    cleanup(pair_close) struct pair p = {0};
     struct outcome o = {0};
     pair_open(&p, HTTP_VERSION_2);
     struct http_request q = {
@@ -390,7 +377,6 @@ UNIT(a_header_list_over_the_limit_is_431)
     ck_assert_int_eq(o.result, HTTP_CALL_DONE);
     ck_assert_uint_eq(o.status, 431);
     ck_assert_uint_eq(p.r.n_head, 0);
-    pair_close(&p);
 }
 
 UNIT(bodies_are_drained_from_where_they_are)
@@ -401,7 +387,7 @@ UNIT(bodies_are_drained_from_where_they_are)
         body[i] = (uint8_t)(i * 7 + i / 1000);
     for (int version = 1; version <= 2; version++)
         for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
-            struct pair p = {.in_place = true, .r = {.reply = {.status = 200}}};
+            cleanup(pair_close) struct pair p = {.in_place = true, .r = {.reply = {.status = 200}}};
             struct outcome o = {0};
             pair_open(&p, version);
             post_behind(&p, bytes_of(body, 5), bytes_of(body + 5, sizes[i]), &o);
@@ -409,11 +395,9 @@ UNIT(bodies_are_drained_from_where_they_are)
             ck_assert_int_eq(o.result, HTTP_CALL_DONE);
             ck_assert_uint_eq(p.r.body_sum, body_sum(body, 5 + sizes[i]));
             post(&p, bytes_of(body + 5, sizes[i]), &o);
-            struct buffer b = BUFFER_INIT(0);
+            cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
             ck_assert_int_eq(drain_in_place(p.c, &b, 40000) > 0, sizes[i] >= 5000);
             ck_assert_uint_le(b.n, 40000 + (17 << 10));
-            buffer_release(&b);
-            pair_close(&p);
         }
 }
 
@@ -428,7 +412,7 @@ static void on_done_overwrite(void *user, enum http_call_result result, const st
 UNIT(a_body_that_goes_while_it_is_drained_was_copied)
 {
     struct http_client *c = unit_made(http_client_new(HTTP_VERSION_2, 1 << 20));
-    uint8_t *body = unit_made(malloc(1 << 20));
+    autofree uint8_t *body = unit_made(malloc(1 << 20));
     struct buffer b = BUFFER_INIT(0), from = BUFFER_INIT(0);
     memset(body, 'b', 1 << 20);
     struct http_request q = {
@@ -455,18 +439,17 @@ UNIT(a_body_that_goes_while_it_is_drained_was_copied)
     buffer_release(&b);
     buffer_release(&from);
     http_client_free(c);
-    free(body);
 }
 
 UNIT(silent_bodies_and_idle_connections_end)
 {
     struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
-    struct pair p = {0};
+    cleanup(pair_close) struct pair p = {0};
     struct outcome o = {0};
     pair_open(&p, HTTP_VERSION_2);
-    uint8_t *body = calloc(1, 4 << 20);
+    autofree uint8_t *body = calloc(1, 4 << 20);
     post(&p, bytes_of(body, 4 << 20), &o);
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     http_client_drain(p.c, &b, 20000); /* a part, then nothing */
     http_session_feed(p.s, buffer_bytes(&b), 5 * SEC);
     ck_assert_uint_eq(p.r.n_head, 1);
@@ -487,9 +470,6 @@ UNIT(silent_bodies_and_idle_connections_end)
     drain_all(p.s, &b);
     ck_assert_uint_gt(b.n, 0);
     ck_assert(http_session_is_done(p.s));
-    buffer_release(&b);
-    free(body);
-    pair_close(&p);
 }
 
 /* ---- a peer that vanished ---- */
@@ -519,7 +499,7 @@ UNIT(a_peer_with_open_requests_that_vanished_is_asked_and_then_given_up)
 {
     const struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
     struct recorder r = {.answer = ANSWER_LATER};
-    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
     struct http_session *s = waiting_session(&r, &in, &out);
     uint32_t code;
     tick_until(s, 5 * SEC + l.ping_ns - 1);
@@ -538,15 +518,13 @@ UNIT(a_peer_with_open_requests_that_vanished_is_asked_and_then_given_up)
     ck_assert(http_session_is_done(s));
     http_session_free(s);
     ck_assert_uint_eq(r.n_close, 1);
-    buffer_release(&in);
-    buffer_release(&out);
 }
 
 UNIT(a_peer_that_answers_is_asked_again_much_later_and_may_wait_for_ever)
 {
     const struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
     struct recorder r = {.answer = ANSWER_LATER};
-    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
     struct http_session *s = waiting_session(&r, &in, &out);
     uint64_t heard = 5 * SEC;
     uint32_t code;
@@ -563,8 +541,6 @@ UNIT(a_peer_that_answers_is_asked_again_much_later_and_may_wait_for_ever)
     }
     ck_assert_uint_eq(r.n_close, 0);
     http_session_free(s);
-    buffer_release(&in);
-    buffer_release(&out);
 }
 
 /* ---- raw frames, for what a well-behaved client would not send ---- */
@@ -573,7 +549,7 @@ UNIT(rapid_resets_end_the_connection)
 {
     struct recorder r = {.answer = ANSWER_LATER};
     struct http_session *s = recorder_session(&r, NULL);
-    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
     uint32_t error = 0;
     preface(&in);
     for (uint32_t i = 0; i < 300; i++) {
@@ -589,15 +565,13 @@ UNIT(rapid_resets_end_the_connection)
     ck_assert_uint_lt(r.n_head, 250);
     http_session_free(s);
     ck_assert_uint_eq(r.n_head, r.n_close);
-    buffer_release(&in);
-    buffer_release(&out);
 }
 
 UNIT(resets_now_and_then_do_not)
 {
     struct recorder r = {.answer = ANSWER_LATER};
     struct http_session *s = recorder_session(&r, NULL);
-    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
     preface(&in);
     for (uint32_t i = 0; i < 300; i++) {
         frame(&in, 1, 4, 2 * i + 1, POST_HEAD);
@@ -609,8 +583,6 @@ UNIT(resets_now_and_then_do_not)
     ck_assert(!http_session_is_done(s));
     ck_assert_uint_eq(r.n_head, 300);
     http_session_free(s);
-    buffer_release(&in);
-    buffer_release(&out);
 }
 
 UNIT(floods_of_control_frames_end_the_connection)
@@ -618,14 +590,13 @@ UNIT(floods_of_control_frames_end_the_connection)
     for (int kind = 0; kind < 2; kind++) {
         struct recorder r = {0};
         struct http_session *s = recorder_session(&r, NULL);
-        struct buffer in = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer in = BUFFER_INIT(0);
         preface(&in);
         for (int i = 0; i < 1000; i++)
             frame(&in, kind ? 4 : 6, 0, 0, kind ? bytes_of(NULL, 0) : BYTES_LIT("12345678"));
         ck_assert_int_lt(http_session_feed(s, buffer_bytes(&in), SEC), 0);
         ck_assert(http_session_is_done(s));
         http_session_free(s);
-        buffer_release(&in);
     }
 }
 
@@ -634,7 +605,7 @@ UNIT(endless_continuations_end_the_connection)
     for (int kind = 0; kind < 2; kind++) { /* empty ones, and ones with fields */
         struct recorder r = {0};
         struct http_session *s = recorder_session(&r, NULL);
-        struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
         int e = 0;
         preface(&in);
         frame(&in, 1, 1, 1, POST_HEAD);
@@ -645,8 +616,6 @@ UNIT(endless_continuations_end_the_connection)
         ck_assert_msg(e < 0 || http_session_is_done(s), "kind %d", kind);
         ck_assert_uint_eq(r.n_head, 0);
         http_session_free(s);
-        buffer_release(&in);
-        buffer_release(&out);
     }
 }
 
@@ -655,7 +624,7 @@ UNIT(a_header_block_that_never_ends_runs_out_of_time)
     struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
     struct recorder r = {0};
     struct http_session *s = recorder_session(&r, NULL);
-    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
     preface(&in);
     frame(&in, 1, 1, 1, POST_HEAD);
     ck_assert_int_eq(http_session_feed(s, buffer_bytes(&in), SEC), 0);
@@ -664,8 +633,6 @@ UNIT(a_header_block_that_never_ends_runs_out_of_time)
     drain_all(s, &out);
     ck_assert(http_session_is_done(s));
     http_session_free(s);
-    buffer_release(&in);
-    buffer_release(&out);
 }
 
 UNIT(malformed_requests_are_reset)
@@ -682,7 +649,7 @@ UNIT(malformed_requests_are_reset)
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         struct recorder r = {0};
         struct http_session *s = recorder_session(&r, NULL);
-        struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
         uint32_t error = 0;
         preface(&in);
         frame(&in, 1, 5, 1, heads[i]);
@@ -692,8 +659,6 @@ UNIT(malformed_requests_are_reset)
         ck_assert_uint_eq(error, NGHTTP2_PROTOCOL_ERROR);
         ck_assert_uint_eq(r.n_head, 0);
         http_session_free(s);
-        buffer_release(&in);
-        buffer_release(&out);
     }
 }
 
@@ -701,7 +666,7 @@ UNIT(a_half_closed_connection_gets_its_answers_and_ends)
 {
     struct recorder r = {.answer = ANSWER_LATER};
     struct http_session *s = recorder_session(&r, NULL);
-    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
     preface(&in);
     frame(&in, 1, 5, 1, POST_HEAD); /* complete */
     frame(&in, 1, 4, 3, POST_HEAD); /* not */
@@ -714,20 +679,18 @@ UNIT(a_half_closed_connection_gets_its_answers_and_ends)
     ck_assert_ptr_ne(r.last, half);
     ck_assert(!http_session_is_done(s));
     http_session_free(s);
-    buffer_release(&in);
-    buffer_release(&out);
 }
 
 UNIT(a_slow_body_is_answered_by_the_handler)
 {
     struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
     for (int dribbles = 0; dribbles < 2; dribbles++) {
-        struct pair p = {.r = {.answer = ANSWER_WHEN_SLOW, .reply.status = 503}};
+        cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_WHEN_SLOW, .reply.status = 503}};
         struct outcome o = {0};
         pair_open(&p, HTTP_VERSION_2);
-        uint8_t *body = calloc(1, 4 << 20);
+        autofree uint8_t *body = calloc(1, 4 << 20);
         post(&p, bytes_of(body, 4 << 20), &o);
-        struct buffer b = BUFFER_INIT(0), back = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer b = BUFFER_INIT(0), back = BUFFER_INIT(0);
         uint64_t t = 5 * SEC, until = t + l.request_ns + 2 * l.body_ns;
         http_client_drain(p.c, &b, 20000);
         http_session_feed(p.s, buffer_bytes(&b), t);
@@ -743,9 +706,5 @@ UNIT(a_slow_body_is_answered_by_the_handler)
         http_client_feed(p.c, buffer_bytes(&back));
         ck_assert_int_eq(o.result, HTTP_CALL_DONE);
         ck_assert_uint_eq(o.status, 503);
-        pair_close(&p);
-        free(body);
-        buffer_release(&b);
-        buffer_release(&back);
     }
 }

@@ -82,7 +82,7 @@ static struct http_session *session(const struct http_handler *handler, void *co
 
 static void run(struct http_session *s, struct http_client *c)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     for (bool moved = true; moved;) {
         b.n = 0;
         ck_assert_int_eq(http_client_drain(c, &b, 10000), 0);
@@ -93,13 +93,12 @@ static void run(struct http_session *s, struct http_client *c)
         moved |= b.n > 0;
         ck_assert_int_eq(http_client_feed(c, buffer_bytes(&b)), 0);
     }
-    buffer_release(&b);
 }
 
 static void echo_through(enum http_version version, const struct http_handler *handler, void *context)
 {
     size_t n = 300000;
-    uint8_t *body = malloc(n);
+    autofree uint8_t *body = malloc(n);
     for (size_t i = 0; i < n; i++)
         body[i] = (uint8_t)(i * 7 + i / 311);
     struct http_session *s = session(handler, context);
@@ -119,7 +118,6 @@ static void echo_through(enum http_version version, const struct http_handler *h
     }
     http_client_free(c);
     http_session_free(s);
-    free(body);
 }
 
 UNIT(a_body_is_echoed_while_it_comes)
@@ -216,7 +214,7 @@ static void ask1(struct wire *w, const char *request)
 
 UNIT(http1_sends_each_piece_as_a_chunk_at_once)
 {
-    struct wire w = {0};
+    cleanup(close_wire) struct wire w = {0};
     ask1(&w, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     ck_assert_uint_eq(w.r.n_late, 1);
@@ -234,12 +232,11 @@ UNIT(http1_sends_each_piece_as_a_chunk_at_once)
     ck_assert_str_eq(said(&w), "0\r\n\r\n");
     ck_assert_uint_eq(w.r.n_close, 1);
     ck_assert(!http_session_is_done(w.s));
-    close_wire(&w);
 }
 
 UNIT(http1_0_gets_the_bytes_and_the_end_of_the_connection)
 {
-    struct wire w = {0};
+    cleanup(close_wire) struct wire w = {0};
     ask1(&w, "GET / HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n\r\n");
     ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("a")), 0);
@@ -250,7 +247,6 @@ UNIT(http1_0_gets_the_bytes_and_the_end_of_the_connection)
     ck_assert_ptr_nonnull(strstr(text, "connection: close\r\n"));
     ck_assert_ptr_nonnull(strstr(text, "\r\n\r\nab"));
     ck_assert(http_session_is_done(w.s));
-    close_wire(&w);
 }
 
 UNIT(http1_has_no_pieces_where_there_is_no_body)
@@ -258,7 +254,7 @@ UNIT(http1_has_no_pieces_where_there_is_no_body)
     static const char *const requests[] = {"HEAD / HTTP/1.1\r\nHost: h\r\n\r\n",
                                            "GET / HTTP/1.1\r\nHost: h\r\n\r\n"};
     for (int i = 0; i < 2; i++) {
-        struct wire w = {0};
+        cleanup(close_wire) struct wire w = {0};
         ask1(&w, requests[i]);
         http_reply_begin(w.r.last, &(struct http_reply){.status = i == 0 ? 200 : 204});
         ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("piece")), 0);
@@ -267,7 +263,6 @@ UNIT(http1_has_no_pieces_where_there_is_no_body)
         ck_assert_ptr_null(strstr(text, "piece"));
         ck_assert_str_eq(strstr(text, "\r\n\r\n"), "\r\n\r\n");
         ck_assert(!http_session_is_done(w.s));
-        close_wire(&w);
     }
 }
 
@@ -296,7 +291,7 @@ UNIT(http1_never_sends_a_second_head)
 
 UNIT(http1_that_ends_early_reads_the_rest_away)
 {
-    struct wire w = {0};
+    cleanup(close_wire) struct wire w = {0};
     ask1(&w, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
     ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     ck_assert_int_eq(http_reply_end(w.r.last, NULL, 0), 0);
@@ -305,7 +300,6 @@ UNIT(http1_that_ends_early_reads_the_rest_away)
     ck_assert_uint_eq(w.r.n_body, 2);
     ck_assert_uint_eq(w.r.n_end, 1); /* of the second alone */
     ck_assert_ptr_nonnull(strstr(w.r.log, "/next"));
-    close_wire(&w);
 }
 
 static void ask2(struct wire *w, uint8_t flags)
@@ -322,7 +316,7 @@ UNIT(a_peer_that_does_not_keep_up_is_noticed)
 {
     static uint8_t piece[1000];
     for (int version = 1; version <= 2; version++) {
-        struct wire w = {0};
+        cleanup(close_wire) struct wire w = {0};
         size_t n = 0;
         if (version == 1)
             ask1(&w, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -348,13 +342,12 @@ UNIT(a_peer_that_does_not_keep_up_is_noticed)
         }
         static uint8_t huge[HTTP_REPLY_WAITING_MAX + 1];
         ck_assert_int_eq(http_reply_write(w.r.last, bytes_of(huge, sizeof huge)), HTTP_REPLY_FULL);
-        close_wire(&w);
     }
 }
 
 UNIT(http2_sends_pieces_at_once_and_the_trailers_last)
 {
-    struct wire w = {0};
+    cleanup(close_wire) struct wire w = {0};
     uint32_t ignored;
     ask2(&w, 0);
     ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
@@ -377,12 +370,11 @@ UNIT(http2_sends_pieces_at_once_and_the_trailers_last)
     said(&w);
     ck_assert(find_frame(&w.out, HEADERS, &ignored));
     ck_assert_uint_eq(w.r.n_close, 1);
-    close_wire(&w);
 }
 
 UNIT(http2_that_ends_early_stops_the_upload)
 {
-    struct wire w = {0};
+    cleanup(close_wire) struct wire w = {0};
     uint32_t error = 99;
     ask2(&w, 0);
     frame(&w.in, WINDOW, 0, 1, BYTES_LIT("\0\0\0\1"));
@@ -393,12 +385,11 @@ UNIT(http2_that_ends_early_stops_the_upload)
     ck_assert(find_frame(&w.out, RST, &error));
     ck_assert_uint_eq(error, NGHTTP2_NO_ERROR);
     ck_assert_uint_eq(w.r.n_close, 1);
-    close_wire(&w);
 }
 
 UNIT(a_peer_that_goes_ends_the_reply)
 {
-    struct wire w = {0};
+    cleanup(close_wire) struct wire w = {0};
     ask2(&w, END_STREAM);
     ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("never read")), 0);
@@ -407,13 +398,12 @@ UNIT(a_peer_that_goes_ends_the_reply)
     said(&w);
     ck_assert_uint_eq(w.r.n_close, 1);
     ck_assert_ptr_null(w.r.last);
-    close_wire(&w);
 }
 
 /* A Watch with nothing to tell; the peer answers ten PINGs, then all or none. */
 static bool outlives_silence(bool stays)
 {
-    struct wire w = {0};
+    cleanup(close_wire) struct wire w = {0};
     uint32_t ignored;
     unsigned asked = 0;
     ask2(&w, END_STREAM);
@@ -429,9 +419,7 @@ static bool outlives_silence(bool stays)
         w.in.n = 0;
     }
     ck_assert_uint_ge(asked, 10);
-    bool open = w.r.n_close == 0 && !http_session_is_done(w.s);
-    close_wire(&w);
-    return open;
+    return w.r.n_close == 0 && !http_session_is_done(w.s);
 }
 
 UNIT(an_open_reply_outlives_silence_but_not_its_peer)
@@ -442,7 +430,7 @@ UNIT(an_open_reply_outlives_silence_but_not_its_peer)
 
 UNIT(an_end_that_nobody_takes_is_given_up)
 {
-    struct wire w = {0};
+    cleanup(close_wire) struct wire w = {0};
     ask2(&w, END_STREAM);
     ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     http_reply_end(w.r.last, &trailer, 1); /* no byte is left, but the window is shut */
@@ -452,7 +440,6 @@ UNIT(an_end_that_nobody_takes_is_given_up)
         http_session_tick(w.s, http_session_deadline(w.s));
     said(&w);
     ck_assert_uint_eq(w.r.n_close, 1);
-    close_wire(&w);
 }
 
 /* ---- a handler that writes on as there is room ---- */
@@ -493,7 +480,7 @@ UNIT(whoever_writes_much_is_told_of_room)
     static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
     for (int version = 1; version <= 2; version++) {
         struct writer writer = {.left = 500};
-        struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
         struct http_session *s =
             unit_made(http_session_new(&writer_handler, &writer, &recorder_peer, &limits, SEC));
         if (version == 1) {
@@ -515,15 +502,13 @@ UNIT(whoever_writes_much_is_told_of_room)
         ck_assert_uint_eq(writer.n_close, 1);
         ck_assert_uint_ge(out.n, 500000);
         http_session_free(s);
-        buffer_release(&in);
-        buffer_release(&out);
     }
 }
 
 UNIT(an_answer_that_is_given_up_is_seen_to_be_cut_short)
 {
     for (int version = 1; version <= 2; version++) {
-        struct wire w = {0};
+        cleanup(close_wire) struct wire w = {0};
         if (version == 1)
             ask1(&w, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         else
@@ -541,6 +526,5 @@ UNIT(an_answer_that_is_given_up_is_seen_to_be_cut_short)
             ck_assert(!http_session_is_done(w.s));
         }
         ck_assert_uint_eq(w.r.n_close, 1);
-        close_wire(&w);
     }
 }

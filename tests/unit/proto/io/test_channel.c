@@ -128,8 +128,8 @@ UNIT(bytes_arrive_as_they_were_sent_and_come_back)
     const char *places[][2] = {
         {"127.0.0.1:0", "127.0.0.1"}, {"localhost:0", "localhost"}, {":0", "127.0.0.1"}};
     for (int i = 0; i < 3; i++) {
-        struct world w = {.b = {.echo = true}};
-        struct buffer big = BUFFER_INIT(0);
+        cleanup(world_close) struct world w = {.b = {.echo = true}};
+        cleanup(buffer_release) struct buffer big = BUFFER_INIT(0);
         world_open(&w, places[i][0], places[i][1]);
         fill(&big, 3 << 20);
         ck_assert_int_eq(io_channel_write(w.a.c, buffer_bytes(&big)), 0);
@@ -141,15 +141,13 @@ UNIT(bytes_arrive_as_they_were_sent_and_come_back)
         UNTIL(w.loop, w.b.n_eof == 1);
         io_channel_close(w.b.c);
         UNTIL(w.loop, w.a.n_close == 1 && w.b.n_close == 1);
-        buffer_release(&big);
-        world_close(&w);
     }
 }
 
 UNIT(parts_arrive_in_order_also_what_has_to_wait)
 {
-    struct world w = {0};
-    struct buffer big = BUFFER_INIT(0);
+    cleanup(world_close) struct world w = {0};
+    cleanup(buffer_release) struct buffer big = BUFFER_INIT(0);
     struct bytes parts[IO_CHANNEL_PARTS_MAX];
     world_open(&w, "127.0.0.1:0", "127.0.0.1");
     fill(&big, 32 << 20); /* more than sockets hold: the kernel takes a part of a part */
@@ -166,14 +164,12 @@ UNIT(parts_arrive_in_order_also_what_has_to_wait)
     io_channel_close(w.a.c);
     io_channel_close(w.b.c);
     UNTIL(w.loop, w.a.n_close == 1 && w.b.n_close == 1);
-    buffer_release(&big);
-    world_close(&w);
 }
 
 UNIT(finish_delivers_everything_even_to_one_who_still_talks)
 {
-    struct world w = {0};
-    struct buffer big = BUFFER_INIT(0);
+    cleanup(world_close) struct world w = {0};
+    cleanup(buffer_release) struct buffer big = BUFFER_INIT(0);
     world_open(&w, "127.0.0.1:0", "127.0.0.1");
     fill(&big, 2 << 20);
     ck_assert_int_eq(
@@ -186,8 +182,6 @@ UNIT(finish_delivers_everything_even_to_one_who_still_talks)
     ck_assert(bytes_eq(buffer_bytes(&w.a.in), buffer_bytes(&big)));
     io_channel_finish(w.a.c);
     UNTIL(w.loop, w.a.n_close == 1 && w.b.n_close == 1);
-    buffer_release(&big);
-    world_close(&w);
 }
 
 /* One turn of a sender that follows the rule: nothing more while something waits. */
@@ -204,8 +198,8 @@ static void send_more(struct world *w, struct bytes *rest)
 
 UNIT(a_peer_that_does_not_read_is_not_read)
 {
-    struct world w = {.b = {.echo = true}};
-    struct buffer big = BUFFER_INIT(0);
+    cleanup(world_close) struct world w = {.b = {.echo = true}};
+    cleanup(buffer_release) struct buffer big = BUFFER_INIT(0);
     world_open(&w, "127.0.0.1:0", "127.0.0.1");
     io_channel_read_pause(w.a.c, true);
     fill(&big, 32 << 20);
@@ -225,8 +219,6 @@ UNIT(a_peer_that_does_not_read_is_not_read)
     UNTIL(w.loop, w.b.n_drain >= 1);
     io_channel_close(w.a.c);
     io_channel_close(w.b.c);
-    buffer_release(&big);
-    world_close(&w);
 }
 
 /* ---- how much is read in a turn ---- */
@@ -414,7 +406,7 @@ UNIT(a_broken_connection_is_told_once)
 
 UNIT(failing_to_connect_is_explained)
 {
-    struct world w = {.loop = unit_made(io_loop_new())};
+    cleanup(world_close) struct world w = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(w.loop);
     struct error e;
     /* A port that was free a moment ago, and that nobody listens on: bound, not started. */
@@ -434,7 +426,6 @@ UNIT(failing_to_connect_is_explained)
     for (int i = 0; i < 5; i++)
         io_loop_run_once(w.loop, NSEC_PER_MSEC);
     ck_assert_int_eq(w.n_connected, 3);
-    world_close(&w);
 }
 
 UNIT(addresses_are_parsed_strictly)

@@ -52,14 +52,12 @@ struct side {
 /* Ciphertext from one to the other. */
 static bool move(struct side *from, struct side *to)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     if (from->r == 0 && tls_drain(from->tls, &b, 2000) == -ENOMEM)
         from->r = -ENOMEM;
     if (to->r == 0 && b.n > 0)
         to->r = tls_feed(to->tls, buffer_bytes(&b), &to->in);
-    bool moved = b.n > 0 && from->r == 0 && to->r == 0;
-    buffer_release(&b);
-    return moved;
+    return b.n > 0 && from->r == 0 && to->r == 0;
 }
 
 /* Whether all words came across. */

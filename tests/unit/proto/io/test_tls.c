@@ -29,12 +29,11 @@ static const char *const h2_first[] = {"h2", "http/1.1", NULL};
 
 static bool move_some(struct tls *from, struct tls *to, struct buffer *plain, size_t step, int *result)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     tls_drain(from, &b, step);
     bool moved = b.n > 0;
     for (size_t i = 0; i < b.n && *result == 0; i += 100)
         *result = tls_feed(to, bytes_of(b.p + i, b.n - i < 100 ? b.n - i : 100), plain);
-    buffer_release(&b);
     return moved;
 }
 
@@ -73,16 +72,16 @@ static struct pair pair_open(const struct tls_options *server, const struct tls_
 
 UNIT(both_ways_with_alpn_and_early_words)
 {
-    struct identity id;
+    cleanup(remove_identity) struct identity id;
     make_identity(&id, "DNS:gate.example,IP:127.0.0.1");
     const char *names[] = {"gate.example", "127.0.0.1"};
     for (int i = 0; i < 2; i++) {
         struct tls_options server = {
             .server = true, .cert_file = id.cert, .key_file = id.key, .alpn = h2_first};
         struct tls_options client = {.ca_file = id.cert, .alpn = h2_first};
-        struct pair p = pair_open(&server, &client, names[i]);
+        cleanup(pair_close) struct pair p = pair_open(&server, &client, names[i]);
         size_t n = 300000;
-        uint8_t *big = malloc(n);
+        autofree uint8_t *big = malloc(n);
         ck_assert_ptr_nonnull(big);
         for (size_t k = 0; k < n; k++)
             big[k] = (uint8_t)(k * 13);
@@ -101,21 +100,17 @@ UNIT(both_ways_with_alpn_and_early_words)
         ck_assert(bytes_is(buffer_bytes(&p.client_in), "answer"));
         ck_assert(tls_is_closed(p.client));
         ck_assert(!tls_is_closed(p.server));
-        free(big);
-        pair_close(&p);
     }
-    remove_identity(&id);
 }
 
 static void expect_failure(const struct tls_options *server, const struct tls_options *client,
                            const char *name, bool at_server, const char *why)
 {
-    struct pair p = pair_open(server, client, name);
+    cleanup(pair_close) struct pair p = pair_open(server, client, name);
     pair_run(&p);
     ck_assert_int_eq(at_server ? p.server_result : p.client_result, -ECONNABORTED);
     const char *said = tls_error(at_server ? p.server : p.client);
     ck_assert_msg(strstr(said, why), "%s", said);
-    pair_close(&p);
 }
 
 UNIT(certificates_are_checked)
@@ -149,12 +144,12 @@ UNIT(certificates_are_checked)
 
 UNIT(no_tls_is_said_not_guessed)
 {
-    struct identity id;
+    cleanup(remove_identity) struct identity id;
     make_identity(&id, "DNS:h");
     struct tls_options server = {.server = true, .cert_file = id.cert, .key_file = id.key};
     struct tls_context *c;
     struct error e;
-    struct buffer plain = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(0);
     ck_assert_int_eq(tls_context_new(&c, &server, &e), 0);
     struct tls *t = tls_new(c, NULL);
     ck_assert_ptr_nonnull(t);
@@ -164,13 +159,11 @@ UNIT(no_tls_is_said_not_guessed)
     ck_assert_int_eq(tls_write(t, BYTES_LIT("more")), -ECONNABORTED);
     tls_free(t);
     tls_context_free(c);
-    buffer_release(&plain);
-    remove_identity(&id);
 }
 
 UNIT(files_are_named_when_they_are_wrong)
 {
-    struct identity a, b;
+    cleanup(remove_identity) struct identity a, b;
     make_identity(&a, "DNS:h");
     make_identity(&b, "DNS:h");
     struct tls_context *c;
@@ -187,21 +180,19 @@ UNIT(files_are_named_when_they_are_wrong)
     o = (struct tls_options){.cert_file = a.cert, .key_file = b.key};
     ck_assert_int_eq(tls_context_new(&c, &o, &e), -EINVAL);
     ck_assert_ptr_nonnull(strstr(e.text, b.key));
-    remove_identity(&a);
-    remove_identity(&b);
 }
 
 /* ---- what only a server has ---- */
 
 UNIT(the_least_version_is_kept)
 {
-    struct identity id;
+    cleanup(remove_identity) struct identity id;
     make_identity(&id, "DNS:h");
     for (int strict = 0; strict < 2; strict++) {
         struct tls_options server = {
             .server = true, .cert_file = id.cert, .key_file = id.key, .min_version = strict ? "1.3" : NULL};
         struct tls_options client = {.ca_file = id.cert};
-        struct pair p = pair_open(&server, &client, "h");
+        cleanup(pair_close) struct pair p = pair_open(&server, &client, "h");
         tls_free(p.client); /* one that knows 1.2 only */
         struct tls_context *cc;
         ck_assert_int_eq(tls_context_new(&cc, &client, NULL), 0);
@@ -214,26 +205,24 @@ UNIT(the_least_version_is_kept)
         ck_assert_int_eq(p.client_result, strict ? -ECONNABORTED : 0);
         if (strict) /* told by an alert, not by silence */
             ck_assert_msg(strstr(tls_error(p.client), "alert protocol version"), "%s", tls_error(p.client));
-        pair_close(&p);
     }
     struct tls_context *c;
     struct error e;
     struct tls_options odd = {.server = true, .cert_file = id.cert, .key_file = id.key, .min_version = "1.1"};
     ck_assert_int_eq(tls_context_new(&c, &odd, &e), -EINVAL);
     ck_assert_ptr_nonnull(strstr(e.text, "1.1"));
-    remove_identity(&id);
 }
 
 UNIT(a_verified_client_has_a_name)
 {
-    struct identity id, other;
+    cleanup(remove_identity) struct identity id, other;
     make_identity(&id, "DNS:gate.example");
     make_identity(&other, "DNS:h,URI:spiffe://x/agent");
     struct tls_options client = {.ca_file = id.cert, .cert_file = other.cert, .key_file = other.key};
     for (int asked = 0; asked < 2; asked++) {
         struct tls_options server = {
             .server = true, .cert_file = id.cert, .key_file = id.key, .ca_file = asked ? other.cert : NULL};
-        struct pair p = pair_open(&server, &client, "gate.example");
+        cleanup(pair_close) struct pair p = pair_open(&server, &client, "gate.example");
         char name[256] = "stale";
         tls_peer_name(p.server, name, sizeof name);
         ck_assert_str_eq(name, ""); /* not before the handshake */
@@ -241,7 +230,6 @@ UNIT(a_verified_client_has_a_name)
         ck_assert(tls_is_established(p.server));
         tls_peer_name(p.server, name, sizeof name);
         ck_assert_str_eq(name, asked ? "spiffe://x/agent" : "");
-        pair_close(&p);
     }
     struct tls_context *c;
     struct tls_options server = {.server = true, .cert_file = id.cert, .key_file = id.key};
@@ -250,8 +238,6 @@ UNIT(a_verified_client_has_a_name)
     ck_assert_int_ge(left, 3500);
     ck_assert_int_le(left, 3600);
     tls_context_free(c);
-    remove_identity(&id);
-    remove_identity(&other);
 }
 
 static void add_name(X509 *cert, int kind, const char *text, int n)
@@ -305,7 +291,7 @@ UNIT(a_certificate_is_known_by_one_clean_name)
 
 UNIT(a_key_with_a_passphrase_is_refused_and_nobody_asked)
 {
-    struct identity id;
+    cleanup(remove_identity) struct identity id;
     make_identity(&id, "DNS:h");
     EVP_PKEY *key = EVP_EC_gen("P-256");
     FILE *f = fopen(id.key, "w");
@@ -318,7 +304,6 @@ UNIT(a_key_with_a_passphrase_is_refused_and_nobody_asked)
     struct error e;
     ck_assert_int_eq(tls_context_new(&c, &o, &e), -EINVAL);
     ck_assert_ptr_nonnull(strstr(e.text, id.key));
-    remove_identity(&id);
 }
 
 /* A client of plain OpenSSL, for what ours would not do. */
@@ -350,14 +335,13 @@ static void raw_close(struct raw *r)
 static int raw_exchange(struct raw *r, struct tls *server, struct buffer *plain)
 {
     uint8_t bytes[4096];
-    struct buffer back = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer back = BUFFER_INIT(0);
     int result = 0, n;
     while (result == 0 && (n = BIO_read(r->out, bytes, sizeof bytes)) > 0)
         result = tls_feed(server, bytes_of(bytes, (size_t)n), plain);
     ck_assert_int_eq(tls_drain(server, &back, SIZE_MAX), 0);
     if (back.n > 0)
         BIO_write(r->in, back.p, (int)back.n);
-    buffer_release(&back);
     return result;
 }
 
@@ -377,11 +361,11 @@ static struct tls *serve_raw(struct raw *r, const struct identity *id, struct bu
 
 UNIT(a_flood_of_key_updates_ends_the_connection)
 {
-    struct identity id;
+    cleanup(remove_identity) struct identity id;
     make_identity(&id, "DNS:h");
     for (int talks = 0; talks < 2; talks++) {
-        struct raw client = raw_open(TLS1_3_VERSION);
-        struct buffer plain = BUFFER_INIT(0);
+        cleanup(raw_close) struct raw client = raw_open(TLS1_3_VERSION);
+        cleanup(buffer_release) struct buffer plain = BUFFER_INIT(0);
         struct tls *server = serve_raw(&client, &id, &plain);
         int updates = 0, r = 0;
         uint8_t data[16384] = {0};
@@ -404,18 +388,15 @@ UNIT(a_flood_of_key_updates_ends_the_connection)
         if (!talks)
             ck_assert_ptr_nonnull(strstr(tls_error(server), "too many handshake messages"));
         tls_free(server);
-        buffer_release(&plain);
-        raw_close(&client);
     }
-    remove_identity(&id);
 }
 
 UNIT(renegotiation_is_refused)
 {
-    struct identity id;
+    cleanup(remove_identity) struct identity id;
     make_identity(&id, "DNS:h");
-    struct raw client = raw_open(TLS1_2_VERSION);
-    struct buffer plain = BUFFER_INIT(0);
+    cleanup(raw_close) struct raw client = raw_open(TLS1_2_VERSION);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(0);
     struct tls *server = serve_raw(&client, &id, &plain);
     ck_assert_int_eq(SSL_version(client.ssl), TLS1_2_VERSION);
     ck_assert_int_eq(SSL_renegotiate(client.ssl), 1);
@@ -427,14 +408,11 @@ UNIT(renegotiation_is_refused)
     tls_openssl_reason(reason, sizeof reason);
     ck_assert_msg(strstr(reason, "no renegotiation"), "%s", reason);
     tls_free(server);
-    buffer_release(&plain);
-    raw_close(&client);
-    remove_identity(&id);
 }
 
 UNIT(sessions_resume_also_with_client_certificates)
 {
-    struct identity id;
+    cleanup(remove_identity) struct identity id;
     make_identity(&id, "DNS:h,URI:u:x");
     struct tls_options o = {.server = true, .cert_file = id.cert, .key_file = id.key, .ca_file = id.cert};
     struct tls_context *c;
@@ -442,7 +420,7 @@ UNIT(sessions_resume_also_with_client_certificates)
     for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
         SSL_SESSION *session = NULL;
         for (int again = 0; again < 2; again++) {
-            struct raw client = raw_open(version);
+            cleanup(raw_close) struct raw client = raw_open(version);
             struct buffer plain = BUFFER_INIT(0);
             struct tls *server = tls_new(c, NULL);
             ck_assert_ptr_nonnull(server);
@@ -464,12 +442,10 @@ UNIT(sessions_resume_also_with_client_certificates)
             tls_free(server);
             buffer_release(&plain);
             SSL_set_shutdown(client.ssl, SSL_SENT_SHUTDOWN); /* or its session is thought broken */
-            raw_close(&client);
         }
         SSL_SESSION_free(session);
     }
     tls_context_free(c);
-    remove_identity(&id);
 }
 
 static uint64_t cpu_ns(void)
@@ -482,7 +458,7 @@ static uint64_t cpu_ns(void)
 /* The server's side of a whole handshake, in CPU time. */
 static uint64_t handshake_cost(struct tls_context *server, struct tls_context *client)
 {
-    struct pair p = {.client = unit_made(tls_new(client, "h"))};
+    cleanup(pair_close) struct pair p = {.client = unit_made(tls_new(client, "h"))};
     uint64_t cost = cpu_ns();
     p.server = unit_made(tls_new(server, NULL));
     ck_assert(p.client && p.server);
@@ -494,7 +470,6 @@ static uint64_t handshake_cost(struct tls_context *server, struct tls_context *c
         moved |= move_some(p.server, p.client, &p.client_in, 100000, &p.client_result);
     }
     ck_assert(tls_is_established(p.server) && tls_is_established(p.client));
-    pair_close(&p);
     return cost;
 }
 

@@ -120,7 +120,7 @@ UNIT(addresses_are_those_of_grpc)
 
 UNIT(peers_connect_and_are_known_by_their_user)
 {
-    struct place p = place_make();
+    cleanup(place_remove) struct place p = place_make();
     struct served s = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(s.loop);
     struct io_listener *l;
@@ -142,12 +142,11 @@ UNIT(peers_connect_and_are_known_by_their_user)
     io_listener_free(l);
     ck_assert_int_lt(lstat(p.path, &st), 0); /* removed */
     io_loop_free(s.loop);
-    place_remove(&p);
 }
 
 UNIT(a_leftover_is_replaced_and_what_lives_is_not)
 {
-    struct place p = place_make();
+    cleanup(place_remove) struct place p = place_make();
     struct served s = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(s.loop);
     struct unix_address a;
@@ -177,7 +176,6 @@ UNIT(a_leftover_is_replaced_and_what_lives_is_not)
     close(file);
     ck_assert_int_eq(io_listener_new(&second, s.loop, "unix:/no/such/folder/s", IO_PORT_ALONE, &e), -ENOENT);
     io_loop_free(s.loop);
-    place_remove(&p);
 }
 
 UNIT(abstract_names_need_no_file)
@@ -200,7 +198,7 @@ UNIT(abstract_names_need_no_file)
 
 UNIT(loops_share_one_socket)
 {
-    struct place p = place_make();
+    cleanup(place_remove) struct place p = place_make();
     struct served s[2] = {{.loop = unit_made(io_loop_new())}, {.loop = unit_made(io_loop_new())}};
     ck_assert(s[0].loop && s[1].loop);
     struct io_listener *l[2];
@@ -210,13 +208,11 @@ UNIT(loops_share_one_socket)
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(io_listener_start(l[i], on_accept, &s[i], &e), 0);
     for (int i = 0; i < 2; i++) { /* whoever looks takes it */
-        int fd = connect_by_hand(p.address);
+        autoclose int fd = connect_by_hand(p.address);
         run_until(s[i].loop, &s[i].accepted, 1);
-        close(fd);
     }
     io_listener_free(l[0]);
     io_loop_free(s[0].loop);
     io_listener_free(l[1]);
     io_loop_free(s[1].loop);
-    place_remove(&p);
 }

@@ -54,11 +54,10 @@ static const char java[] = "--- heapz 1 ---\nformat = java\nresolution = bytes\n
 
 static void read_or_out_of_memory(struct bytes text)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     struct error e = {""};
     int r = pprof_from_legacy(text, NULL, &out, &e);
     ck_assert_msg(r == 0 || (r == -ENOMEM && out.n == 0), "%d %s", r, e.text);
-    buffer_release(&out);
 }
 
 OOM_SWEEP(an_older_profile_or_memory_is_out)

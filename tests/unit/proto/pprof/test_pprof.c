@@ -22,11 +22,10 @@ static int read_text(struct pprof *p, struct bytes body)
 
 static void expect_refused(struct bytes body, const char *why)
 {
-    struct pprof p;
+    cleanup(pprof_release) struct pprof p;
     pprof_init(&p, NULL);
     ck_assert_int_eq(read_text(&p, body), PPROF_MALFORMED);
     ck_assert_str_eq(e.text, why);
-    pprof_release(&p);
 }
 #define REFUSED(text, why) expect_refused(BYTES_LIT(text), why)
 
@@ -61,17 +60,16 @@ UNIT(what_is_wrong_is_said_with_its_place)
 
 UNIT(a_mapping_that_is_not_there_is_none)
 {
-    struct pprof p;
+    cleanup(pprof_release) struct pprof p;
     pprof_init(&p, NULL);
     ck_assert_int_eq(read_text(&p, BYTES_LIT(STRINGS TYPE "\x22\x04\x08\x01\x10\x09")), 0);
     ck_assert_uint_eq(p.locations.n, 1);
     ck_assert_uint_eq(p.locations.p[0].mapping, 0);
-    pprof_release(&p);
 }
 
 UNIT(numbers_are_taken_packed_and_not)
 {
-    struct pprof p;
+    cleanup(pprof_release) struct pprof p;
     struct pprof_sample s;
     pprof_init(&p, NULL);
     const struct bytes body = BYTES_LIT(STRINGS TYPE TYPE "\x22\x02\x08\x01\x22\x02\x08\x02"
@@ -85,7 +83,6 @@ UNIT(numbers_are_taken_packed_and_not)
         ck_assert(s.values[0] == 5 && s.values[1] == 6);
     }
     ck_assert_int_eq(pprof_next(&p, &at, &s, &e), PPROF_END);
-    pprof_release(&p);
 }
 
 UNIT(ids_are_any_numbers_but_zero)
@@ -132,8 +129,8 @@ static int write_one(struct buffer *out)
 
 OOM_SWEEP(what_is_written_is_read_or_memory_is_out)
 {
-    struct buffer out = BUFFER_INIT(0);
-    struct pprof p;
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
+    cleanup(pprof_release) struct pprof p;
     struct pprof_sample s;
     pprof_init(&p, NULL);
     int r = write_one(&out);
@@ -149,6 +146,4 @@ OOM_SWEEP(what_is_written_is_read_or_memory_is_out)
         ck_assert(p.locations.p[0].n_lines == 1 && p.lines.p[0].line == 7 && p.lines.p[0].column == 2);
         ck_assert(s.values[0] == -1 && s.labels[0].number == 3 && s.labels[0].key == p.functions.p[0].name);
     }
-    pprof_release(&p);
-    buffer_release(&out);
 }

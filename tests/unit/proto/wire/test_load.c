@@ -6,7 +6,7 @@
 
 UNIT(varints_of_every_length)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     for (int shift = 0; shift < 64; shift++)
         for (int below = 0; below < 2; below++) {
             struct wire_writer w = wire_writer(&b);
@@ -29,15 +29,14 @@ UNIT(varints_of_every_length)
     b.p[9] = 1;
     ck_assert_ptr_eq(wire_load_varint(b.p, &got), b.p + 10);
     ck_assert_uint_eq(got, UINT64_MAX);
-    buffer_release(&b);
 }
 
 /* Lists of n values below `limit`, through all readers, in buffers of exactly the promised size. */
 static void compare(struct rng *rng, uint32_t n, uint64_t limit)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     struct wire_writer w = wire_writer(&b);
-    uint32_t *want = malloc((n + 1) * sizeof *want);
+    autofree uint32_t *want = malloc((n + 1) * sizeof *want);
     ck_assert_int_eq(buffer_add(&b, "\x2a", 1), 0); /* the byte before the list */
     for (uint32_t i = 0; i < n; i++) {
         uint64_t v = rng_next(rng) % limit;
@@ -45,7 +44,7 @@ static void compare(struct rng *rng, uint32_t n, uint64_t limit)
         wire_put_varint(&w, v);
     }
     size_t len = b.n - 1;
-    uint8_t *list = malloc(1 + len + WIRE_LOAD_PADDING);
+    autofree uint8_t *list = malloc(1 + len + WIRE_LOAD_PADDING);
     memcpy(list, b.p, 1 + len);
     memset(list + 1 + len, 0x80 | (int)rng_next(rng), WIRE_LOAD_PADDING); /* what follows must not matter */
     wire_packed_reader *reader[WIRE_PACKED_READERS + 2] = {wire_load_packed32, wire_load_packed32_short};
@@ -63,9 +62,6 @@ static void compare(struct rng *rng, uint32_t n, uint64_t limit)
         }
         free(got);
     }
-    free(list);
-    free(want);
-    buffer_release(&b);
 }
 
 UNIT(packed_lists_of_every_length_and_width)

@@ -68,7 +68,7 @@ UNIT(a_group_is_one_field)
 UNIT(groups_nest_as_deep_as_messages_may)
 {
     for (uint32_t depth = WIRE_DEPTH_MAX - 1; depth <= 1000 * WIRE_DEPTH_MAX; depth += depth) {
-        uint8_t *bytes = unit_made(calloc(2 * depth + WIRE_LOAD_PADDING, 1));
+        autofree uint8_t *bytes = unit_made(calloc(2 * depth + WIRE_LOAD_PADDING, 1));
         struct wire_field f;
         memset(bytes, 0x0b, depth);
         memset(bytes + depth, 0x0c, depth);
@@ -76,7 +76,6 @@ UNIT(groups_nest_as_deep_as_messages_may)
         int want = depth <= WIRE_DEPTH_MAX ? 0 : WIRE_MALFORMED;
         ck_assert_int_eq(wire_next(&r, &f), want);
         ck_assert_int_eq(load_next(&again, &f), want);
-        free(bytes);
     }
 }
 
@@ -150,7 +149,7 @@ static const struct wire_shape tree[] = {{tree_fields, ARRAY_LEN(tree_fields)}};
 
 UNIT(nesting_is_checked_without_recursion)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     for (uint32_t depth = 1; depth <= WIRE_DEPTH_MAX + 5; depth++) {
         struct wire_writer w = wire_writer(&b);
         size_t mark[WIRE_DEPTH_MAX + 5];
@@ -175,5 +174,4 @@ UNIT(nesting_is_checked_without_recursion)
     ck_assert_int_eq(wire_check(BYTES_LIT("\x0a\x02\x12\x00"), tree, 0, 9),
                      WIRE_MALFORMED);                                           /* wrong wire type */
     ck_assert_int_eq(wire_check(BYTES_LIT("\x1a\x02\xff\xff"), tree, 0, 9), 0); /* unknown: not looked into */
-    buffer_release(&b);
 }

@@ -7,7 +7,7 @@
 
 UNIT(what_is_written_is_read)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     struct wire_writer w = wire_writer(&b);
     for (int shift = 0; shift < 64; shift++) {
         b.n = 0;
@@ -34,14 +34,13 @@ UNIT(what_is_written_is_read)
     }
     ck_assert_uint_eq(wire_varint_size(0), 1);
     ck_assert_uint_eq(wire_varint_size(UINT64_MAX), 10);
-    buffer_release(&b);
 }
 
 UNIT(lengths_are_patched_behind_the_fact)
 {
     static const uint8_t text[70000];
     for (size_t n = 0; n < sizeof text; n = n * 3 + 125) {
-        struct buffer b = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
         struct wire_writer w = wire_writer(&b);
         size_t outer = wire_begin(&w, 1), inner = wire_begin(&w, 2);
         wire_put_raw(&w, bytes_of(text, n));
@@ -58,13 +57,12 @@ UNIT(lengths_are_patched_behind_the_fact)
         ck_assert_uint_eq(f.bytes.n, n);
         ck_assert_int_eq(wire_next(&r, &f), 0);
         ck_assert_uint_eq(f.value, 7);
-        buffer_release(&b);
     }
 }
 
 UNIT(failure_is_remembered)
 {
-    struct buffer b = BUFFER_INIT(64);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(64);
     struct wire_writer w = wire_writer(&b);
     size_t mark = wire_begin(&w, 1);
     for (int i = 0; i < 100; i++)
@@ -78,12 +76,11 @@ UNIT(failure_is_remembered)
     wire_put_packed_fixed64(&w, 1, (uint64_t[]){1}, 1);
     ck_assert_uint_eq(b.n, n);
     ck_assert_uint_le(n, 64);
-    buffer_release(&b);
 }
 
 UNIT(zeros_and_empty_lists_can_be_left_out)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     struct wire_writer w = wire_writer(&b);
     wire_put_uint_nonzero(&w, 1, 0);
     wire_put_int_nonzero(&w, 1, 0);
@@ -95,5 +92,4 @@ UNIT(zeros_and_empty_lists_can_be_left_out)
     ck_assert_uint_eq(b.n, 0);
     wire_put_uint(&w, 1, 0);
     ck_assert_uint_eq(b.n, 2);
-    buffer_release(&b);
 }

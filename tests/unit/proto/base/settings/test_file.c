@@ -235,7 +235,7 @@ UNIT(without_variables_they_are_an_error)
 
 UNIT(what_is_no_file_is_named)
 {
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     struct error e = {""};
     ck_assert_int_eq(settings_file_read("/no/such/file", &text, &e), SETTINGS_UNREADABLE);
     ck_assert_str_eq(e.text, "/no/such/file: No such file or directory");
@@ -245,7 +245,6 @@ UNIT(what_is_no_file_is_named)
     struct settings_file *f = NULL;
     ck_assert_int_eq(settings_file_open(&f, "zero", buffer_bytes(&text), &options, &e), -EINVAL);
     ck_assert_str_eq(e.text, "zero: longer than 1 MiB");
-    buffer_release(&text);
 }
 
 OOM_SWEEP(a_map_is_taken_or_refused_for_that_reason)
@@ -264,14 +263,13 @@ UNIT(what_is_nested_without_end_ends_at_once)
 {
     static const char *const ways[] = {"[", "{a: ", "- ", "? "};
     for (size_t w = 0; w < ARRAY_LEN(ways); w++) {
-        struct buffer text = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
         struct settings_file *f = NULL;
         struct error e = {""};
         while (text.n < 200000)
             ck_assert_int_eq(buffer_add_str(&text, ways[w]), 0);
         ck_assert_int_eq(settings_file_open(&f, "t.yaml", buffer_bytes(&text), &options, &e), -EINVAL);
         ck_assert_msg(strstr(e.text, "nested too deep") != NULL, "%s", e.text);
-        buffer_release(&text);
     }
     struct error e;
     settings_file_close(opened("a: [[[[[[{b: [c]}]]]]]]", &e));

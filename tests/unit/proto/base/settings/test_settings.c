@@ -66,19 +66,18 @@ static int set(struct thing *t, struct arena *arena, const char *key, const char
 
 UNIT(defaults_fill_the_struct)
 {
-    struct arena arena = {0};
+    cleanup(arena_release) struct arena arena = {0};
     struct thing t;
     fill(&t, &arena);
     ck_assert(!t.name && !t.path && !t.on && t.count == 3 && t.size == 4u << 20);
     ck_assert(t.time == 90000000000u && t.share == 0.125 && t.factor == 1.5 && t.shade == SHADE_LIGHT);
     ck_assert(t.list.n == 2 && t.pairs.n == 0 && t.each.n == 0);
     ck_assert_str_eq(t.list.items[1], "b");
-    arena_release(&arena);
 }
 
 UNIT(values_of_each_type_are_read)
 {
-    struct arena arena = {0};
+    cleanup(arena_release) struct arena arena = {0};
     struct thing t;
     fill(&t, &arena);
     static const char *const good[][2] = {{"name", "x"},          {"on", "true"},     {"count", "10"},
@@ -100,7 +99,6 @@ UNIT(values_of_each_type_are_read)
     ck_assert(t.on);
     ck_assert_int_eq(settings_set(&own_row, &t, "abc", &arena, NULL), 0);
     ck_assert_uint_eq(t.own, 3);
-    arena_release(&arena);
 }
 
 UNIT(errors_say_what_it_may_be)
@@ -119,7 +117,7 @@ UNIT(errors_say_what_it_may_be)
         {"look.shade", "da", "\"da\" is not one of dark|light"},
         {"pairs", "a", "\"a\" is not NAME=VALUE"},
     };
-    struct arena arena = {0};
+    cleanup(arena_release) struct arena arena = {0};
     struct thing t;
     fill(&t, &arena);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -131,13 +129,12 @@ UNIT(errors_say_what_it_may_be)
     ck_assert_int_eq(set(&t, &arena, "each", "1", &e) | set(&t, &arena, "each", "2", &e), 0);
     ck_assert_int_eq(set(&t, &arena, "each", "3", &e), -EINVAL);
     ck_assert_str_eq(e.text, "given more than 2 times");
-    arena_release(&arena);
 }
 
 UNIT(what_is_printed_is_yaml)
 {
-    struct arena arena = {0};
-    struct buffer out = {0};
+    cleanup(arena_release) struct arena arena = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct thing t;
     fill(&t, &arena);
     ck_assert_int_eq(set(&t, &arena, "name", "a\"b$c", NULL), 0);
@@ -157,13 +154,11 @@ UNIT(what_is_printed_is_yaml)
                                     "    pairs: {\"k\": \"v\"}\n"
                                     "    each: []\n"
                                     "    path: \"\"\n");
-    buffer_release(&out);
-    arena_release(&arena);
 }
 
 UNIT(the_reference_has_every_key)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     ck_assert_int_eq(settings_reference(&section, &out), 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     ck_assert_ptr_nonnull(strstr((char *)out.p, "\nthing: what is tried here\n"));
@@ -171,7 +166,6 @@ UNIT(the_reference_has_every_key)
         (char *)out.p, "  count                              number, default 3, live\n      how many\n"));
     ck_assert_ptr_nonnull(
         strstr((char *)out.p, "  look.shade                         dark|light, default light\n"));
-    buffer_release(&out);
 }
 
 static char *getvar(const char *name)
@@ -188,7 +182,7 @@ static char *get_nonsense(const char *name)
 
 UNIT(the_environment_says_some)
 {
-    struct arena arena = {0};
+    cleanup(arena_release) struct arena arena = {0};
     struct error e = {""};
     struct thing t;
     fill(&t, &arena);
@@ -198,7 +192,6 @@ UNIT(the_environment_says_some)
     ck_assert_uint_eq(t.count, 8);
     ck_assert_int_eq(settings_environment(&with_variable, &t, get_nonsense, &arena, &e), -EINVAL);
     ck_assert_str_eq(e.text, "THING_COUNT: \"nonsense\" is not a number");
-    arena_release(&arena);
 }
 
 static char *argv[12];
@@ -228,7 +221,7 @@ UNIT(help_is_asked_for_anywhere_before_what_are_no_flags)
 
 UNIT(flags_stand_before_between_and_behind_arguments)
 {
-    struct arena arena = {0};
+    cleanup(arena_release) struct arena arena = {0};
     struct error e = {""};
     struct thing t;
     int rest = 0;
@@ -259,7 +252,6 @@ UNIT(flags_stand_before_between_and_behind_arguments)
     ck_assert_str_eq(e.text, "--on takes no value");
     ck_assert_int_eq(FLAGS("--count", "0"), -EINVAL);
     ck_assert_str_eq(e.text, "--count: 0 is out of range: 1 to 10");
-    arena_release(&arena);
 }
 
 UNIT(help_has_a_line_a_flag)
@@ -277,11 +269,10 @@ OOM_SWEEP(a_value_is_set_or_refused)
 {
     static const char *const values[][2] = {
         {"name", "n"}, {"look.list", "a,b"}, {"pairs", "a=b"}, {"each", "e"}, {"count", "77"}};
-    struct arena arena = {0};
+    cleanup(arena_release) struct arena arena = {0};
     struct thing t = {0};
     for (size_t i = 0; i < ARRAY_LEN(values); i++) {
         int r = set(&t, &arena, values[i][0], values[i][1], &(struct error){""});
         ck_assert(r == 0 || (r == -ENOMEM && sweep_has_failed()) || (r == -EINVAL && i == 4));
     }
-    arena_release(&arena);
 }

@@ -289,7 +289,7 @@ UNIT(each_rule_is_broken_where_it_says)
 {
     bool bad = false;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        char *text = prototext_replaced(good, cases[i].from, cases[i].to);
+        autofree char *text = prototext_replaced(good, cases[i].from, cases[i].to);
         struct checked k = checked(PROFILES_LAYOUT_1_10, text);
         if (!is_at(k.check, cases[i].rule, cases[i].path)) {
             fprintf(stderr, "case %zu, %s, is not at %s\n", i, check_rule_row(cases[i].rule)->id,
@@ -298,7 +298,6 @@ UNIT(each_rule_is_broken_where_it_says)
             bad = true;
         }
         done(&k);
-        free(text);
     }
     ck_assert(!bad);
 }
@@ -308,7 +307,7 @@ UNIT(what_profcheck_refuses_is_worse_than_a_note)
 {
     bool bad = false;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        char *text = prototext_replaced(good, cases[i].from, cases[i].to);
+        autofree char *text = prototext_replaced(good, cases[i].from, cases[i].to);
         struct checked k = checked(PROFILES_LAYOUT_1_10, text);
         uint64_t of[CHECK_SEVERITIES] = {0};
         for (uint32_t r = 0; r < CHECK_RULES; r++)
@@ -324,7 +323,6 @@ UNIT(what_profcheck_refuses_is_worse_than_a_note)
             bad = true;
         }
         done(&k);
-        free(text);
     }
     ck_assert(!bad);
 }
@@ -377,20 +375,18 @@ UNIT(no_dictionary_and_empty_tables)
 UNIT(values_within_values_are_followed_as_far_as_readers_do)
 {
     for (uint32_t levels = 40; levels <= 60; levels += 20) { /* each is two messages */
-        struct buffer text = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
         for (uint32_t i = 0; i < levels; i++)
             buffer_add_str(&text, "array_value { values { ");
         buffer_add_str(&text, "string_value_strindex: 99 ");
         for (uint32_t i = 0; i < levels; i++)
             buffer_add_str(&text, "} } ");
         buffer_add(&text, "", 1);
-        char *request = prototext_replaced(good, "int_value: 64", (const char *)text.p);
+        autofree char *request = prototext_replaced(good, "int_value: 64", (const char *)text.p);
         struct checked k = checked(PROFILES_LAYOUT_1_10, request);
         ck_assert_uint_eq(check_count(k.check, CHECK_DEPTH), levels == 60);
         ck_assert_uint_eq(check_count(k.check, CHECK_STRING_INDEX), levels == 40);
         done(&k);
-        free(request);
-        buffer_release(&text);
     }
 }
 
@@ -421,13 +417,12 @@ UNIT(what_keeps_the_rules)
          "\"\" } } } }\n  attribute_table { key_strindex: 12", CHECK_VALUE_EMPTY},
     };
     for (size_t i = 0; i < ARRAY_LEN(near); i++) {
-        char *text = prototext_replaced(good, near[i].from, near[i].to);
+        autofree char *text = prototext_replaced(good, near[i].from, near[i].to);
         struct checked k = checked(PROFILES_LAYOUT_1_10, text);
         if (check_count(k.check, near[i].rule) > 0)
             print(k.check);
         ck_assert_msg(check_count(k.check, near[i].rule) == 0, "%zu", i);
         done(&k);
-        free(text);
     }
 }
 
@@ -437,29 +432,25 @@ UNIT(what_is_no_file_needs_no_build_id)
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         char with[64];
         snprintf(with, sizeof with, "\"a host\" string_table: \"%s\"\n", names[i]);
-        char *strings = prototext_replaced(good, "\"a host\"\n", with);
-        char *text = prototext_replaced(strings, "filename_strindex: 3 attribute_indices: [4]",
-                                        "filename_strindex: 17");
+        autofree char *strings = prototext_replaced(good, "\"a host\"\n", with);
+        autofree char *text = prototext_replaced(strings, "filename_strindex: 3 attribute_indices: [4]",
+                                                 "filename_strindex: 17");
         struct checked k = checked(PROFILES_LAYOUT_1_10, text);
         ck_assert_uint_eq(check_count(k.check, CHECK_MAPPING_BUILD_ID), i == 2);
         done(&k);
-        free(text);
-        free(strings);
     }
 }
 
 /* Equal by value, recursively: through strings that are there twice. */
 UNIT(equal_entries_are_found_through_equal_strings)
 {
-    char *strings = prototext_replaced(good, "\"a host\"\n", "\"a host\" string_table: \"leaf\"\n");
-    char *text =
+    autofree char *strings = prototext_replaced(good, "\"a host\"\n", "\"a host\" string_table: \"leaf\"\n");
+    autofree char *text =
         prototext_replaced(strings, "link_table {}", "function_table { name_strindex: 17 } link_table {}");
     struct checked k = checked(PROFILES_LAYOUT_1_10, text);
     ck_assert(is_at(k.check, CHECK_STRING_DUPLICATE, "dictionary.string_table[17]"));
     ck_assert(is_at(k.check, CHECK_FUNCTION_DUPLICATE, "dictionary.function_table[3]"));
     done(&k);
-    free(text);
-    free(strings);
 }
 
 /* protobuf merges them; a path is one of the merged message. */
@@ -482,11 +473,11 @@ UNIT(two_dictionaries_are_one)
 
 UNIT(findings_are_counted_and_the_first_are_kept)
 {
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     for (uint32_t i = 0; i < 500; i++)
         buffer_add_str(&text, "stack_table { location_indices: [9] } ");
     buffer_add(&text, "", 1);
-    char *request = prototext_replaced(good, "stack_table {}", (const char *)text.p);
+    autofree char *request = prototext_replaced(good, "stack_table {}", (const char *)text.p);
     struct checked k = checked(PROFILES_LAYOUT_1_10, request);
     uint32_t n, kept = 0;
     const struct check_finding *f = check_findings(k.check, &n);
@@ -499,16 +490,15 @@ UNIT(findings_are_counted_and_the_first_are_kept)
     ck_assert_uint_eq(n, 0);
     ck_assert_uint_eq(check_count(k.check, CHECK_LOCATION_INDEX), 0);
     done(&k);
-    free(request);
-    buffer_release(&text);
 }
 
 /* From 1.8 on a layout has its own numbers: nothing but the layout is found in a good request. */
 UNIT(older_layouts_by_their_own_numbers)
 {
-    char *plain = prototext_replaced(good, "value { string_value_strindex: 16 } key_strindex: 15",
-                                     "key: \"host.name\" value { string_value: \"a host\" }");
-    char *text = prototext_replaced(plain, "{ string_value_strindex: 8 }", "{ string_value: \"worker\" }");
+    autofree char *plain = prototext_replaced(good, "value { string_value_strindex: 16 } key_strindex: 15",
+                                              "key: \"host.name\" value { string_value: \"a host\" }");
+    autofree char *text =
+        prototext_replaced(plain, "{ string_value_strindex: 8 }", "{ string_value: \"worker\" }");
     for (enum profiles_layout layout = PROFILES_LAYOUT_1_8; layout <= PROFILES_LAYOUT_1_9; layout++) {
         struct checked k = checked(layout, text);
         for (uint32_t r = 0; r < CHECK_RULES; r++)
@@ -517,14 +507,11 @@ UNIT(older_layouts_by_their_own_numbers)
                               check_rule_row((enum check_rule)r)->id);
         ck_assert_uint_eq(check_count(k.check, CHECK_LAYOUT), 1);
         done(&k);
-        char *odd = prototext_replaced(text, "link_index: 1", "link_index: 7");
+        autofree char *odd = prototext_replaced(text, "link_index: 1", "link_index: 7");
         k = checked(layout, odd);
         ck_assert(is_at(k.check, CHECK_LINK_INDEX, P ".samples[0].link_index"));
         done(&k);
-        free(odd);
     }
-    free(text);
-    free(plain);
 }
 
 /* Before, what it says is checked as it reads in 1.10. */
@@ -588,11 +575,11 @@ UNIT(memory_is_charged)
 /* What is only looked at in passing, too: the one form of a location that has many lines. */
 UNIT(memory_to_compare_entries_is_charged)
 {
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     for (uint32_t i = 0; i < 20000; i++)
         buffer_add_str(&text, "lines { line: 1 } ");
     buffer_add(&text, "", 1);
-    char *request = prototext_replaced(good, "lines { function_index: 2 }", (const char *)text.p);
+    autofree char *request = prototext_replaced(good, "lines { function_index: 2 }", (const char *)text.p);
     struct checked k = checked(PROFILES_LAYOUT_1_10, request);
     for (uint32_t i = 0; i < 2; i++) {
         struct budget budget = BUDGET_INIT(i == 0 ? 100000 : 1000000, NULL);
@@ -603,6 +590,4 @@ UNIT(memory_to_compare_entries_is_charged)
         ck_assert_uint_eq(budget.used, 0);
     }
     done(&k);
-    free(request);
-    buffer_release(&text);
 }

@@ -14,7 +14,7 @@ static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
 /* Transcodes an exact-size copy, so that a sanitizer sees a read past the end. */
 static int transcode(struct bytes json, struct buffer *out, struct error *e)
 {
-    uint8_t *copy = malloc(json.n ? json.n : 1);
+    autofree uint8_t *copy = malloc(json.n ? json.n : 1);
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, json.p, json.n);
     e->text[0] = '\0';
@@ -26,7 +26,6 @@ static int transcode(struct bytes json, struct buffer *out, struct error *e)
     for (size_t i = 0; r == 0 && i < PROFILES_PADDING; i++)
         sum ^= out->p[out->n + i];
     (void)sum;
-    free(copy);
     return r;
 }
 
@@ -89,7 +88,7 @@ static void put_string_field(struct both *b, const ProtobufCFieldDescriptor *f)
                  {"A", "\\u0041"}, {"\xc3\xa9", "\xc3\xa9"},
                  {"\\", "\\\\"},   {"\xf0\x9f\x98\x80", "\\ud83d\\ude00"},
                  {"\x7f", "\x7f"}, {"\x01", "\\u0001"}};
-    struct buffer value = {0};
+    cleanup(buffer_release) struct buffer value = {0};
     buffer_add_str(b->json, "\"");
     for (uint64_t n = rng_next(&b->rng) % 6; n > 0; n--) {
         size_t i = rng_next(&b->rng) % ARRAY_LEN(parts);
@@ -98,7 +97,6 @@ static void put_string_field(struct both *b, const ProtobufCFieldDescriptor *f)
     }
     buffer_add_str(b->json, "\"");
     wire_put_bytes(&b->w, f->id, buffer_bytes(&value));
-    buffer_release(&value);
 }
 
 static uint64_t any_bits(struct both *b)
@@ -199,7 +197,7 @@ static struct buffer canonical(const void *p, size_t n)
 UNIT(every_field_of_every_message_is_carried)
 {
     for (unsigned round = 0; round < 24; round++) {
-        struct buffer proto = {0}, json = {0}, ours = {0};
+        cleanup(buffer_release) struct buffer proto = {0}, json = {0}, ours = {0};
         struct error e;
         struct both b = {.w = wire_writer(&proto), .json = &json, .snake = round & 1, .shuffled = round & 2};
         rng_seed(&b.rng, round);
@@ -209,14 +207,10 @@ UNIT(every_field_of_every_message_is_carried)
             0);
         ck_assert_int_eq(b.w.failed, 0);
         ck_assert_msg(transcode(buffer_bytes(&json), &ours, &e) == 0, "round %u: %s", round, e.text);
-        struct buffer want = canonical(proto.p, proto.n), have = canonical(ours.p, ours.n);
+        cleanup(buffer_release) struct buffer want = canonical(proto.p, proto.n),
+                                              have = canonical(ours.p, ours.n);
         ck_assert_uint_gt(want.n, 1000);
         ck_assert_msg(bytes_eq(buffer_bytes(&have), buffer_bytes(&want)), "round %u", round);
-        buffer_release(&proto);
-        buffer_release(&json);
-        buffer_release(&ours);
-        buffer_release(&want);
-        buffer_release(&have);
     }
 }
 
@@ -277,13 +271,12 @@ UNIT(each_unknown_key_is_counted)
          8},
     };
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        struct buffer out = {0};
+        cleanup(buffer_release) struct buffer out = {0};
         struct error e = {""};
         struct profiles_written as;
         int r = profiles_json_transcode(bytes_str(keys[i].json), &limits, NULL, &out, &as, &e);
         ck_assert_msg(r == 0, "%s", e.text);
         ck_assert_uint_eq(as.unknown_fields, keys[i].n);
-        buffer_release(&out);
     }
 }
 
@@ -469,10 +462,10 @@ UNIT(keys_tell_the_layout)
         {"\"defaultSampleTypeStrindex\":0", "", PROFILES_LAYOUT_1_5},
     };
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        struct buffer out = {0};
+        cleanup(buffer_release) struct buffer out = {0};
         struct error e = {""};
         struct profiles_written as;
-        struct made m;
+        cleanup(made_end) struct made m;
         char json[512];
         int n = snprintf(
             json, sizeof json,
@@ -484,15 +477,13 @@ UNIT(keys_tell_the_layout)
         ck_assert_uint_eq(as.unknown_fields, 0);
         made_begin(&m);
         ck_assert_int_eq(profiles_decode_as(&m.v, buffer_bytes(&out), as.layout, &limits, &m.e), 0);
-        made_end(&m);
-        buffer_release(&out);
     }
 }
 
 /* A place in words is a place in the text, whichever layout it turned out to be. */
 UNIT(errors_in_older_layouts_name_the_place)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct error e = {""};
     ck_assert_int_eq(
         transcode(BYTES_LIT("{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{\"stringTable\":[],"
@@ -508,7 +499,6 @@ UNIT(errors_in_older_layouts_name_the_place)
             &out, &e),
         PROFILES_MALFORMED); /* that never was a list */
     ck_assert_ptr_nonnull(strstr(e.text, "profiles[0].periodType: not an object"));
-    buffer_release(&out);
 }
 
 /* ---- together with the decoder ----------------------------------------------------------------------------
@@ -534,7 +524,7 @@ static int decode_with(const char *samples, struct made *m)
 
 UNIT(a_request_is_decoded)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     ck_assert_int_eq(decode_with("{\"stackIndex\":1,\"linkIndex\":1,\"values\":[\"3\",4]}", &m), 0);
     ck_assert_uint_eq(m.v.sample.n, 1);
     ck_assert_int_eq(m.v.sample.value_sum[0], 7);
@@ -543,12 +533,11 @@ UNIT(a_request_is_decoded)
     ck_assert_int_eq(m.v.profile.period[0], -5);
     ck_assert(bytes_is(m.v.key_value.attr[0].key, "key"));
     ck_assert(bytes_is(profiles_string(&m.v, m.v.function.name[m.v.line.function[0]]), "f\xc3\xa9"));
-    made_end(&m);
 }
 
 UNIT(truncated_anywhere_it_is_malformed)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct error e;
     char json[2048];
     snprintf(json, sizeof json, whole, "{\"stackIndex\":1,\"values\":[\"3\",4.0e0,-1]}");
@@ -558,7 +547,6 @@ UNIT(truncated_anywhere_it_is_malformed)
         out.n = 0;
         ck_assert_int_eq(transcode(bytes_of(json, i), &out, &e), PROFILES_MALFORMED);
     }
-    buffer_release(&out);
 }
 
 /* ---- bounds -----------------------------------------------------------------------------------------------
@@ -566,23 +554,21 @@ UNIT(truncated_anywhere_it_is_malformed)
 
 UNIT(depth_bombs_are_refused)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct error e;
     size_t n = 1000000;
-    char *bomb = malloc(n);
+    autofree char *bomb = malloc(n);
     memset(bomb, '[', n);
     ck_assert_int_eq(transcode(bytes_of(bomb, n), &out, &e), PROFILES_MALFORMED);
     memcpy(bomb, "{\"x\":", 5);
     ck_assert_int_eq(transcode(bytes_of(bomb, n), &out, &e), PROFILES_MALFORMED);
     ck_assert_str_eq(e.text, "nested too deep at byte 260");
-    free(bomb);
-    buffer_release(&out);
 }
 
 /* An attribute value of `levels` messages: AnyValue, ArrayValue, AnyValue, … */
 static int nested(unsigned levels, struct buffer *out, struct error *e)
 {
-    struct buffer json = {0};
+    cleanup(buffer_release) struct buffer json = {0};
     buffer_add_str(&json, "{\"dictionary\":{\"attributeTable\":[{},{\"value\":{");
     for (unsigned i = 1; i < levels; i++)
         buffer_add_str(&json, i % 2 ? "\"arrayValue\":{" : "\"values\":[{");
@@ -590,14 +576,12 @@ static int nested(unsigned levels, struct buffer *out, struct error *e)
         buffer_add_str(&json, i % 2 ? "}" : "}]");
     ck_assert_int_eq(buffer_add_str(&json, "}}]}}"), 0);
     out->n = 0;
-    int r = transcode(buffer_bytes(&json), out, e);
-    buffer_release(&json);
-    return r;
+    return transcode(buffer_bytes(&json), out, e);
 }
 
 UNIT(values_nest_as_deep_as_the_decoder_allows)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct made m;
     made_begin(&m);
     ck_assert_int_eq(nested(limits.depth, &m.b, &m.e), 0);
@@ -608,12 +592,11 @@ UNIT(values_nest_as_deep_as_the_decoder_allows)
     ck_assert_ptr_nonnull(strstr(e.text, "an attribute value is nested too deep at byte"));
     ck_assert_ptr_nonnull(
         strstr(e.text, "dictionary.attributeTable[1].value.arrayValue.values[0].arrayValue"));
-    buffer_release(&out);
 }
 
 UNIT(memory_is_charged_and_has_an_end)
 {
-    struct buffer json = {0}, out = {0};
+    cleanup(buffer_release) struct buffer json = {0}, out = {0};
     struct profiles_written as;
     struct error e = {""};
     buffer_add_str(&json, "{\"dictionary\":{\"stackTable\":[{\"locationIndices\":[-1");
@@ -633,18 +616,15 @@ UNIT(memory_is_charged_and_has_an_end)
     ck_assert_uint_eq(small.n, 0);
     ck_assert_uint_eq(budget.used, small.cap);
     buffer_release(&small);
-    struct buffer bounded = BUFFER_INIT(1000);
+    cleanup(buffer_release) struct buffer bounded = BUFFER_INIT(1000);
     ck_assert_int_eq(profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &bounded, &as, &e),
                      PROFILES_TOO_LARGE);
     ck_assert_uint_le(bounded.cap, 1000);
-    buffer_release(&bounded);
-    buffer_release(&json);
-    buffer_release(&out);
 }
 
 UNIT(it_appends)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct profiles_written as;
     struct error e = {""};
     buffer_add_str(&out, "x");
@@ -654,5 +634,4 @@ UNIT(it_appends)
     ck_assert_int_eq(profiles_json_transcode(BYTES_LIT("{\"dictionary\":{}"), &limits, NULL, &out, &as, &e),
                      PROFILES_MALFORMED);
     ck_assert(bytes_eq(buffer_bytes(&out), BYTES_LIT("x\x12\x00")));
-    buffer_release(&out);
 }

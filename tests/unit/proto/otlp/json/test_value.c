@@ -77,7 +77,7 @@ UNIT(what_is_no_number_is_none)
 UNIT(a_number_of_a_million_digits_takes_linear_time)
 {
     size_t n = 1000000;
-    char *text = malloc(n + 16);
+    autofree char *text = malloc(n + 16);
     memset(text, '0', n);
     memcpy(text, "0.", 2);
     text[n - 1] = '7';
@@ -87,7 +87,6 @@ UNIT(a_number_of_a_million_digits_takes_linear_time)
     ck_assert_str_eq(as_int64(text), OUT_OF_RANGE);
     double v;
     ck_assert_int_eq(json_read_double(bytes_of(text, n), &v), JSON_OUT_OF_RANGE);
-    free(text);
 }
 
 UNIT(doubles_are_the_nearest)
@@ -153,20 +152,16 @@ UNIT(half_a_surrogate_pair_is_no_escape)
 
 static bool decodes(bool (*decode)(uint8_t *, size_t *), const char *text, struct bytes want)
 {
-    uint8_t *copy = (uint8_t *)strdup(text);
+    autofree uint8_t *copy = (uint8_t *)strdup(text);
     size_t n = strlen(text);
-    bool ok = decode(copy, &n) && bytes_eq(bytes_of(copy, n), want);
-    free(copy);
-    return ok;
+    return decode(copy, &n) && bytes_eq(bytes_of(copy, n), want);
 }
 
 static bool refuses(bool (*decode)(uint8_t *, size_t *), const char *text)
 {
-    uint8_t *copy = (uint8_t *)strdup(text);
+    autofree uint8_t *copy = (uint8_t *)strdup(text);
     size_t n = strlen(text);
-    bool ok = !decode(copy, &n);
-    free(copy);
-    return ok;
+    return !decode(copy, &n);
 }
 
 UNIT(hex_and_base64_in_every_form)

@@ -37,19 +37,15 @@ static struct buffer canonical(struct bytes body)
 /* Written, and read back by our own reader, it is what it was. */
 static void expect_back(struct bytes body)
 {
-    struct buffer json = BUFFER_INIT(0), back = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer json = BUFFER_INIT(0), back = BUFFER_INIT(0);
     struct error e = {""};
     ck_assert_int_eq(profiles_json_write(body, &json), 0);
     ck_assert_ptr_null(memchr(json.p, '\n', json.n - 1)); /* one line */
     struct profiles_written as;
     int r = profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &back, &as, &e);
     ck_assert_msg(r == 0, "%s", e.text);
-    struct buffer wanted = canonical(body), got = canonical(buffer_bytes(&back));
+    cleanup(buffer_release) struct buffer wanted = canonical(body), got = canonical(buffer_bytes(&back));
     ck_assert(bytes_eq(buffer_bytes(&wanted), buffer_bytes(&got)));
-    buffer_release(&wanted);
-    buffer_release(&got);
-    buffer_release(&json);
-    buffer_release(&back);
 }
 
 UNIT(captures_come_back)
@@ -67,11 +63,10 @@ UNIT(captures_come_back)
 
 static void expect_text(struct bytes body, const char *wanted)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(profiles_json_write(body, &out), 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     ck_assert_str_eq((char *)out.p, wanted);
-    buffer_release(&out);
 }
 
 UNIT(each_type_as_the_specification_has_it)
@@ -119,7 +114,7 @@ UNIT(each_type_as_the_specification_has_it)
 /* Dictionary { string_table: … }, as often as it is said: one message. Of a oneof the last member counts. */
 UNIT(what_is_said_in_parts_is_one)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     struct wire_writer w = wire_writer(&out);
     for (int part = 0; part < 3; part++) {
         size_t dictionary = wire_begin(&w, 2);
@@ -144,7 +139,6 @@ UNIT(what_is_said_in_parts_is_one)
     wire_end(&w, dictionary);
     expect_text(buffer_bytes(&out),
                 "{\"dictionary\":{\"attributeTable\":[{\"value\":{\"boolValue\":false}}]}}\n");
-    buffer_release(&out);
 }
 
 /* AnyValue { array_value { values: [ … ] } }, so many of them inside one another. */
@@ -168,13 +162,10 @@ static struct buffer nested(uint32_t depth)
 
 UNIT(as_deep_as_a_decoder_takes_it_and_no_deeper)
 {
-    struct buffer fine = nested(31), deep = nested(190), out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer fine = nested(31), deep = nested(190), out = BUFFER_INIT(0);
     expect_back(buffer_bytes(&fine));
     ck_assert_int_eq(profiles_json_write(buffer_bytes(&deep), &out), PROFILES_MALFORMED);
     ck_assert_uint_eq(out.n, 0);
-    buffer_release(&fine);
-    buffer_release(&deep);
-    buffer_release(&out);
 }
 
 /* Whatever comes: it is written or refused, with nothing half-written, and a refused one leaves the buffer

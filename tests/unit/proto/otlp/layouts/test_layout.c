@@ -205,7 +205,7 @@ static void put_more_attributes(struct wire_writer *w)
 UNIT(a_sample_without_times_among_others_is_rejected_by_itself)
 {
     for (uint32_t others = 0; others < 5; others++) { /* alone its attributes tell: nobody else has them */
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         IN(w, 2)
         {
@@ -225,7 +225,6 @@ UNIT(a_sample_without_times_among_others_is_rejected_by_itself)
         ck_assert_str_eq(m.v.rejected.first.text,
                          "resource_profiles[0].scope_profiles[0].profiles[0].samples[0]: "
                          "neither values nor timestamps");
-        made_end(&m);
     }
 }
 
@@ -233,7 +232,7 @@ UNIT(a_sample_without_times_among_others_is_rejected_by_itself)
 UNIT(the_odd_one_does_not_decide)
 {
     for (int code = 0; code < 2; code++) {
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         IN(w, 2) put_tables(w);
         IN_PROFILE(w)
@@ -252,14 +251,13 @@ UNIT(the_odd_one_does_not_decide)
         ck_assert_msg(strstr(m.v.rejected.first.text, "of Sample has wire type"), "%s",
                       m.v.rejected.first.text);
         ck_assert_int_eq(m.v.sample.value_sum[1], (code == 0 ? 100 : 7));
-        made_end(&m);
     }
 }
 
 /* 1.9 without attributes and links differs from 1.10 in meaning only: what is impossible there decides. */
 UNIT(values_that_are_no_attributes_are_values)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 2) put_tables(w);
     IN_PROFILE(w)
@@ -271,13 +269,12 @@ UNIT(values_that_are_no_attributes_are_values)
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     ck_assert_str_eq(profiles_layout_name(m.v.layout), "1.9");
     ck_assert_int_eq(m.v.sample.value_sum[3], 300);
-    made_end(&m);
 }
 
 UNIT(values_need_not_be_packed)
 {
     for (int64_t value = 7; value < 300; value += 99) {
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         IN(w, 2) put_tables(w);
         IN_PROFILE(w)
@@ -292,7 +289,6 @@ UNIT(values_need_not_be_packed)
         ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
         ck_assert_str_eq(profiles_layout_name(m.v.layout), "1.10");
         ck_assert_int_eq(m.v.sample.value_sum[0], value);
-        made_end(&m);
     }
 }
 
@@ -347,7 +343,7 @@ UNIT(a_producer_that_was_upgraded_is_believed_at_once)
 {
     static const struct profiles_producer before = {PROFILES_LAYOUT_1_9, 32};
     for (int n = 1; n <= 4; n++) {
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         IN(w, 2) put_tables(w);
         IN_PROFILE(w)
@@ -358,7 +354,6 @@ UNIT(a_producer_that_was_upgraded_is_believed_at_once)
         ck_assert_msg(made_decode_of(&m, &before) == 0, "%s", m.e.text);
         ck_assert_str_eq(profiles_layout_name(m.v.layout), n == 1 ? "1.9" : "1.10");
         ck_assert(m.v.contradicts && m.v.told);
-        made_end(&m);
     }
 }
 
@@ -449,7 +444,7 @@ UNIT(unpacked_1_10_is_not_taken_for_1_9)
 
 UNIT(a_sample_with_a_field_of_another_type_is_rejected_by_itself)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 2) put_tables(w);
     IN_PROFILE(w)
@@ -468,13 +463,12 @@ UNIT(a_sample_with_a_field_of_another_type_is_rejected_by_itself)
     ck_assert_str_eq(m.v.rejected.first.text,
                      "resource_profiles[0].scope_profiles[0].profiles[0].samples[5]: "
                      "field 3 of Sample has wire type 2");
-    made_end(&m);
 }
 
 UNIT(a_profile_with_a_field_of_another_type_is_rejected_by_itself)
 {
     for (int code = 0; code < 3; code++) {
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         IN(w, 2) put_tables(w);
         IN_PROFILE(w)
@@ -499,6 +493,5 @@ UNIT(a_profile_with_a_field_of_another_type_is_rejected_by_itself)
         ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
         ck_assert_uint_eq(m.v.rejected.samples, 1);
         ck_assert_str_eq(m.v.rejected.first.text, words[code]);
-        made_end(&m);
     }
 }

@@ -24,10 +24,9 @@ static struct profiles decoded(struct bytes body, enum profiles_layout layout)
 static struct buffer rebuilt(const struct profiles *view)
 {
     struct buffer out = BUFFER_INIT(0);
-    struct arena scratch = ARENA_INIT(NULL);
+    cleanup(arena_release) struct arena scratch = ARENA_INIT(NULL);
     ck_assert_int_eq(profiles_subset(view, NULL, NULL, &scratch, &out), 0);
     ck_assert_int_eq(buffer_reserve(&out, PROFILES_PADDING), 0);
-    arena_release(&scratch);
     return out;
 }
 
@@ -39,24 +38,18 @@ UNIT(there_and_back)
                                         "connector/rand-02.pb"};
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         size_t n;
-        uint8_t *p = unit_data(files[i], &n);
-        struct profiles view = decoded(bytes_of(p, n), PROFILES_LAYOUT_UNKNOWN);
-        struct buffer one = rebuilt(&view), old = BUFFER_INIT(0);
+        autofree uint8_t *p = unit_data(files[i], &n);
+        cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n), PROFILES_LAYOUT_UNKNOWN);
+        cleanup(buffer_release) struct buffer one = rebuilt(&view), old = BUFFER_INIT(0);
         ck_assert_int_eq(buffer_add_bytes(&old, buffer_bytes(&one)), 0);
         ck_assert_int_eq(buffer_reserve(&old, PROFILES_PADDING), 0);
         ck_assert_int_eq(profiles_to_1_9(old.p, old.n), 0);
         ck_assert_int_ne(memcmp(old.p, one.p, one.n), 0);
-        struct profiles again = decoded(buffer_bytes(&old), PROFILES_LAYOUT_1_9);
+        cleanup(profiles_release) struct profiles again = decoded(buffer_bytes(&old), PROFILES_LAYOUT_1_9);
         ck_assert_uint_eq(again.rejected.samples, 0);
-        struct buffer two = rebuilt(&again);
+        cleanup(buffer_release) struct buffer two = rebuilt(&again);
         ck_assert_uint_eq(two.n, one.n);
         ck_assert_mem_eq(two.p, one.p, one.n);
-        buffer_release(&one);
-        buffer_release(&two);
-        buffer_release(&old);
-        profiles_release(&again);
-        profiles_release(&view);
-        free(p);
     }
 }
 

@@ -23,7 +23,7 @@ struct meaning {
 static struct meaning meaning_of(const struct model *m, enum profiles_layout layout, bool forced,
                                  uint32_t seed)
 {
-    struct made made;
+    cleanup(made_end) struct made made;
     struct wire_writer *w = made_begin(&made);
     bool unpacked = seed % 3 == 0; /* then a list is several numbers, which looks like a link of 1.10 */
     encode_model(m, layout, unpacked, seed % 2 == 0, w);
@@ -40,7 +40,6 @@ static struct meaning meaning_of(const struct model *m, enum profiles_layout lay
                   made.v.rejected.first.text);
     struct meaning ret = {view_meaning(&made.v), bytes_meaning(made.v.body.p, made.v.body.n, true)};
     ck_assert(ret.view && ret.exact);
-    made_end(&made);
     return ret;
 }
 
@@ -53,31 +52,28 @@ static void meaning_free(struct meaning *m)
 UNIT(one_request_means_the_same_in_five_layouts)
 {
     size_t longest = 0;
-    struct model *m = malloc(sizeof *m);
+    autofree struct model *m = malloc(sizeof *m);
     ck_assert_ptr_nonnull(m);
     for (uint32_t seed = 1; seed <= ROUNDS; seed++) {
         random_model(m, seed);
-        struct meaning want = meaning_of(m, PROFILES_LAYOUT_1_10, false, seed);
+        cleanup(meaning_free) struct meaning want = meaning_of(m, PROFILES_LAYOUT_1_10, false, seed);
         longest = max_of(longest, strlen(want.exact));
         for (size_t i = 0; i < ARRAY_LEN(older); i++) {
-            struct meaning have = meaning_of(m, older[i], seed % 5 == 0, seed);
+            cleanup(meaning_free) struct meaning have = meaning_of(m, older[i], seed % 5 == 0, seed);
             char what[64];
             snprintf(what, sizeof what, "seed %u, layout %s", seed, profiles_layout_name(older[i]));
             same_meaning(what, have.view, want.view);
             same_meaning(what, have.exact, want.exact);
-            meaning_free(&have);
         }
-        meaning_free(&want);
     }
     ck_assert_uint_gt(longest, 5000); /* something was compared */
-    free(m);
 }
 
 /* The model in that layout, as JSON. */
 static struct meaning meaning_of_json(const struct model *m, enum profiles_layout layout, uint32_t seed)
 {
-    struct made made;
-    struct buffer json = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    cleanup(made_end) struct made made;
+    cleanup(buffer_release) struct buffer json = BUFFER_INIT(0), out = BUFFER_INIT(0);
     struct profiles_written as = {PROFILES_LAYOUT_1_10, 0};
     const enum profiles_layout want = layout == PROFILES_LAYOUT_1_9 ? PROFILES_LAYOUT_1_10 : layout;
     encode_model(m, layout, seed % 3 == 0, false, made_begin(&made));
@@ -94,9 +90,6 @@ static struct meaning meaning_of_json(const struct model *m, enum profiles_layou
                   made.v.rejected.first.text);
     struct meaning ret = {view_meaning(&made.v), bytes_meaning(made.v.body.p, made.v.body.n, true)};
     ck_assert(ret.view && ret.exact);
-    buffer_release(&json);
-    buffer_release(&out);
-    made_end(&made);
     return ret;
 }
 
@@ -104,47 +97,41 @@ UNIT(one_request_means_the_same_in_five_layouts_of_json)
 {
     static const enum profiles_layout all[] = {PROFILES_LAYOUT_1_5, PROFILES_LAYOUT_1_7, PROFILES_LAYOUT_1_8,
                                                PROFILES_LAYOUT_1_9, PROFILES_LAYOUT_1_10};
-    struct model *m = malloc(sizeof *m);
+    autofree struct model *m = malloc(sizeof *m);
     ck_assert_ptr_nonnull(m);
     for (uint32_t seed = 1; seed <= ROUNDS / 2; seed++) {
         random_model(m, seed);
-        struct meaning want = meaning_of(m, PROFILES_LAYOUT_1_10, true, seed);
+        cleanup(meaning_free) struct meaning want = meaning_of(m, PROFILES_LAYOUT_1_10, true, seed);
         for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-            struct meaning have = meaning_of_json(m, all[i], seed);
+            cleanup(meaning_free) struct meaning have = meaning_of_json(m, all[i], seed);
             char what[64];
             snprintf(what, sizeof what, "seed %u, JSON of %s", seed, profiles_layout_name(all[i]));
             same_meaning(what, have.view, want.view);
             same_meaning(what, have.exact, want.exact);
-            meaning_free(&have);
         }
-        meaning_free(&want);
     }
-    free(m);
 }
 
 /* Any prefix: malformed, or what is there; never more than that. */
 UNIT(a_truncated_request_is_malformed_or_shorter)
 {
-    struct model *m = malloc(sizeof *m);
+    autofree struct model *m = malloc(sizeof *m);
     ck_assert_ptr_nonnull(m);
     random_model(m, 7);
     for (size_t i = 0; i < ARRAY_LEN(older); i++) {
-        struct made made;
+        cleanup(made_end) struct made made;
         struct wire_writer *w = made_begin(&made);
         uint32_t n_malformed = 0;
         encode_model(m, older[i], false, i % 2, w);
         for (size_t n = 0; n < made.b.n; n++) {
-            uint8_t *cut = padded(made.b.p, n);
+            autofree uint8_t *cut = padded(made.b.p, n);
             int r = profiles_decode_as(&made.v, bytes_of(cut, n), older[i], &limits, &made.e);
             ck_assert(r == 0 || r == PROFILES_MALFORMED);
             ck_assert(r == 0 || strstr(made.e.text, profiles_layout_name(older[i])) != NULL);
             n_malformed += r != 0;
-            free(cut);
         }
         ck_assert_uint_gt(n_malformed, made.b.n / 2);
-        made_end(&made);
     }
-    free(m);
 }
 
 #define IN_PROFILE(w) IN(w, 1) IN(w, 2) IN(w, 2)
@@ -182,7 +169,7 @@ static const char *type_of(const struct made *m, uint32_t profile)
 
 UNIT(several_types_become_a_profile_each_with_the_default_first)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     put_small_dictionary_1_7(w);
     IN_PROFILE(w)
@@ -223,12 +210,11 @@ UNIT(several_types_become_a_profile_each_with_the_default_first)
         ck_assert_uint_eq(m.v.location.address[location], 0x2000);
     }
     ck_assert_uint_eq(m.v.rejected.samples, 2);
-    made_end(&m);
 }
 
 UNIT(equal_stacks_and_entries_are_one)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     for (int profile = 0; profile < 3; profile++)
         IN_PROFILE(w)
@@ -257,13 +243,12 @@ UNIT(equal_stacks_and_entries_are_one)
     ck_assert_uint_eq(m.v.stack.n, 2); /* with the zero entry */
     ck_assert_uint_eq(m.v.location.n, 2);
     ck_assert_uint_eq(m.v.string.n, 4);
-    made_end(&m);
 }
 
 UNIT(an_index_that_leads_nowhere_rejects_its_sample_alone)
 {
     for (uint32_t kind = 0; kind < 6; kind++) {
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         put_small_dictionary_1_7(w);
         IN(w, 2) IN(w, 2) IN(w, 3) wire_put_uint(w, 1, 9); /* location 2: no such function */
@@ -291,14 +276,13 @@ UNIT(an_index_that_leads_nowhere_rejects_its_sample_alone)
         ck_assert_uint_eq(m.v.rejected.samples, 1);
         ck_assert_uint_eq(m.v.sample.stack[1], PROFILES_REJECTED);
         ck_assert_msg(strstr(m.v.rejected.first.text, "samples[1]") != NULL, "%s", m.v.rejected.first.text);
-        made_end(&m);
     }
 }
 
 /* 1.4, which is 1.5 but for attributes in place. */
 UNIT(attributes_in_the_profile_itself)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN_PROFILE(w)
     {
@@ -322,7 +306,6 @@ UNIT(attributes_in_the_profile_itself)
     uint32_t a = m.v.attr_index.attribute[m.v.profile.attrs_at[0]];
     ck_assert(bytes_is(profiles_string(&m.v, m.v.attribute.key[a]), "key"));
     ck_assert_int_eq(m.v.attribute.value[a].integer, 77);
-    made_end(&m);
 }
 
 /* --- Hostile sizes */
@@ -347,7 +330,7 @@ UNIT(overlapping_slices_are_bounded)
     struct budget budget = BUDGET_INIT(64u << 20, NULL);
     struct made m;
     struct wire_writer *w = made_begin(&m);
-    uint32_t *path = calloc(20000, sizeof *path);
+    autofree uint32_t *path = calloc(20000, sizeof *path);
     ck_assert_ptr_nonnull(path);
     put_small_dictionary_1_7(w);
     IN_PROFILE(w)
@@ -363,7 +346,6 @@ UNIT(overlapping_slices_are_bounded)
     ck_assert_int_eq(decode_within(&m, PROFILES_LAYOUT_1_7, 64u << 20, &budget), PROFILES_OVER_BUDGET);
     made_end(&m);
     ck_assert_uint_eq(atomic_load(&budget.used), 0);
-    free(path);
 }
 
 /* 5,000 profiles that repeat one text as their comments: gigabytes of text from a few hundred KB. */
@@ -373,7 +355,7 @@ UNIT(repeated_comments_are_bounded)
         struct budget budget = BUDGET_INIT(64u << 20, NULL);
         struct made m;
         struct wire_writer *w = made_begin(&m);
-        char *text = malloc(100000);
+        autofree char *text = malloc(100000);
         ck_assert_ptr_nonnull(text);
         memset(text, 'x', 100000);
         IN(w, 2) wire_put_bytes(w, 5, bytes_of(text, 100000));
@@ -389,7 +371,6 @@ UNIT(repeated_comments_are_bounded)
         ck_assert_int_eq(decode_within(&m, older[i], 64u << 20, &budget), PROFILES_OVER_BUDGET);
         made_end(&m);
         ck_assert_uint_eq(atomic_load(&budget.used), 0);
-        free(text);
     }
 }
 
@@ -434,8 +415,8 @@ UNIT(messages_that_hold_nothing_are_refused_in_older_layouts_too)
     enum { IN_PROFILES, IN_TABLES, IN_LOCATIONS, IN_SCOPES, PLACES };
     for (int place = 0; place < PLACES; place++)
         for (uint32_t n = 65000; n <= 66000; n += 1000) {
-            struct made m;
-            struct buffer flood = BUFFER_INIT(0);
+            cleanup(made_end) struct made m;
+            cleanup(buffer_release) struct buffer flood = BUFFER_INIT(0);
             struct wire_writer *w = made_begin(&m), f = wire_writer(&flood);
             for (uint32_t i = 0; i < n; i++)
                 wire_put_bytes(&f, place == IN_LOCATIONS ? 3 : 2, bytes_of("", 0));
@@ -465,14 +446,12 @@ UNIT(messages_that_hold_nothing_are_refused_in_older_layouts_too)
                 ck_assert(r == 0 || strstr(m.e.text, "hold nothing"));
                 free(take_ptr(m.body));
             }
-            buffer_release(&flood);
-            made_end(&m);
         }
 }
 
 UNIT(any_budget_is_kept)
 {
-    struct model *model = malloc(sizeof *model);
+    autofree struct model *model = malloc(sizeof *model);
     ck_assert_ptr_nonnull(model);
     random_model(model, 3);
     uint32_t n_fit = 0, n_refused = 0;
@@ -491,14 +470,13 @@ UNIT(any_budget_is_kept)
         }
     ck_assert_uint_gt(n_fit, 10);
     ck_assert_uint_gt(n_refused, 10);
-    free(model);
 }
 
 UNIT(the_translation_is_given_back_by_trim)
 {
-    struct model *model = malloc(sizeof *model);
+    autofree struct model *model = malloc(sizeof *model);
     struct budget budget = BUDGET_INIT(64u << 20, NULL);
-    struct made m;
+    cleanup(made_end) struct made m;
     ck_assert_ptr_nonnull(model);
     random_model(model, 5);
     struct wire_writer *w = made_begin(&m);
@@ -508,8 +486,6 @@ UNIT(the_translation_is_given_back_by_trim)
     profiles_trim(&m.v, 0);
     ck_assert_uint_eq(profiles_memory_used(&m.v), 0);
     ck_assert_uint_eq(atomic_load(&budget.used), 0);
-    made_end(&m);
-    free(model);
 }
 
 /* --- Captures of other projects, beside the repository where they are */
@@ -536,17 +512,15 @@ static uint8_t *foreign(const char *name, size_t *ret_n)
 
 static char *view_of(struct bytes body, enum profiles_layout want)
 {
-    struct profiles v;
+    cleanup(profiles_release) struct profiles v;
     struct error e = {""};
-    uint8_t *copy = padded(body.p, body.n);
+    autofree uint8_t *copy = padded(body.p, body.n);
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
     ck_assert_msg(profiles_decode(&v, bytes_of(copy, body.n), &limits, &e) == 0, "%s", e.text);
     ck_assert_str_eq(profiles_layout_name(v.layout), profiles_layout_name(want));
     ck_assert_uint_eq(v.rejected.samples, 0);
     ck_assert_uint_gt(v.sample.n, 0);
     char *ret = view_meaning(&v);
-    profiles_release(&v);
-    free(copy);
     return ret;
 }
 
@@ -555,10 +529,10 @@ static char *view_of(struct bytes body, enum profiles_layout want)
 static void compare_capture(const char *name, const char *converted, bool framed)
 {
     size_t n, n_want, at_least = framed ? 2 : 1, n_messages = 0;
-    uint8_t *data = foreign(name, &n), *want = foreign(converted, &n_want);
+    autofree uint8_t *data = foreign(name, &n), *want = foreign(converted, &n_want);
     if (!data || !want)
         unit_skip("no foreign captures beside the repository");
-    char *wanted = view_of(bytes_of(want, n_want), PROFILES_LAYOUT_1_10);
+    autofree char *wanted = view_of(bytes_of(want, n_want), PROFILES_LAYOUT_1_10);
     for (size_t i = 0; i < n; n_messages++) {
         size_t len = n;
         if (framed) {
@@ -574,9 +548,6 @@ static void compare_capture(const char *name, const char *converted, bool framed
         i += len;
     }
     ck_assert_uint_ge(n_messages, at_least);
-    free(wanted);
-    free(data);
-    free(want);
 }
 
 UNIT(a_capture_of_1_8_equals_its_conversion)

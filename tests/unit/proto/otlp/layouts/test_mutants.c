@@ -179,11 +179,11 @@ static const char *try_mutant(struct profiles *v, const struct base *b, struct m
     const bool same = m->change <= CHANGE_REVERSE, slices = b->layout <= PROFILES_LAYOUT_1_7;
     const bool in_sample = m->target == TARGET_SAMPLE,
                in_profile = m->target == TARGET_PROFILE || m->target == TARGET_SAMPLE_TYPE;
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     struct wire_writer w = wire_writer(&out);
     put_mutated(&w, buffer_bytes(&b->bytes), 0, m);
     ck_assert_int_eq(w.failed, 0);
-    uint8_t *body = padded(out.p, out.n);
+    autofree uint8_t *body = padded(out.p, out.n);
     int r = profiles_decode(v, bytes_of(body, out.n), &limits, e);
     const char *wrong = NULL;
     uint32_t rejected = 0;
@@ -214,8 +214,6 @@ static const char *try_mutant(struct profiles *v, const struct base *b, struct m
         wrong = "rejected without a word";
     became.same += r == 0 && rejected == 0;
     became.rejected += rejected > 0;
-    free(body);
-    buffer_release(&out);
     return wrong;
 }
 
@@ -299,7 +297,7 @@ static void mutate_capture(struct profiles *v, const char *name, uint32_t n)
     size_t len;
     char path[512];
     snprintf(path, sizeof path, "connector/%.255s", name);
-    unsigned char *data = unit_data(path, &len);
+    autofree unsigned char *data = unit_data(path, &len);
     Request *q = unit_made(request_unpack(data, len));
     struct base b = {.bytes = BUFFER_INIT(0)};
     for (uint32_t future = 0; future < 2; future++) {
@@ -308,7 +306,7 @@ static void mutate_capture(struct profiles *v, const char *name, uint32_t n)
         struct future f = {{0}};
         for (uint32_t i = 0; i < 3 && future; i++)
             f.of[i] = 1 + upto(&rng, 4);
-        struct buffer dictionary = pack_dictionary(q->dictionary, f.of[2]);
+        cleanup(buffer_release) struct buffer dictionary = pack_dictionary(q->dictionary, f.of[2]);
         for (uint32_t i = 0; i < n; i++) {
             uint64_t seed = len * 1000003 + 2 * i + future;
             b.layout = PROFILES_LAYOUT_1_8 + i % 3;
@@ -316,18 +314,16 @@ static void mutate_capture(struct profiles *v, const char *name, uint32_t n)
             make_base(&b, q, buffer_bytes(&dictionary), &f, &rng);
             mutate(v, &b, seed);
         }
-        buffer_release(&dictionary);
     }
     buffer_release(&b.bytes);
     request_free(q);
-    free(data);
 }
 
 UNIT(a_changed_message_of_a_capture_changes_nothing_else)
 {
     char names[64][256];
     uint32_t n = 0;
-    struct profiles v;
+    cleanup(profiles_release) struct profiles v;
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
     DIR *dir = unit_made(opendir(PG_SOURCE_DIR "/tests/data/connector"));
     for (struct dirent *entry; (entry = readdir(dir)) && n < ARRAY_LEN(names);) {
@@ -344,7 +340,6 @@ UNIT(a_changed_message_of_a_capture_changes_nothing_else)
     if (getenv("PG_MUTANTS"))
         printf("%u mutants of captures: %u with the same numbers, %u with a sample rejected, %u refused\n",
                became.same + became.rejected + became.refused, became.same, became.rejected, became.refused);
-    profiles_release(&v);
 }
 
 /* --- Models, in the layouts that have other tables, too: 1.5 and 1.7 */
@@ -385,7 +380,7 @@ UNIT(a_changed_message_of_a_model_changes_nothing_else)
     memset(&became, 0, sizeof became); /* without a process of its own (CK_FORK=no) */
     struct profiles v;
     struct base b = {.bytes = BUFFER_INIT(0)};
-    struct model *m = unit_made(calloc(1, sizeof *m));
+    autofree struct model *m = unit_made(calloc(1, sizeof *m));
     uint64_t seed = 1;
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
     for (uint32_t i = 0; i < n_mutants() / 2; i++) {
@@ -404,5 +399,4 @@ UNIT(a_changed_message_of_a_model_changes_nothing_else)
                became.same + became.rejected + became.refused, became.same, became.rejected, became.refused);
     profiles_release(&v);
     buffer_release(&b.bytes);
-    free(m);
 }

@@ -37,7 +37,7 @@ UNIT(in_every_layout_and_message)
     static const uint32_t numbers[] = {30, 100, 536870911};
     for (enum profiles_layout l = PROFILES_LAYOUT_1_5; l <= PROFILES_LAYOUT_1_10; l++)
         for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-            struct made m;
+            cleanup(made_end) struct made m;
             struct wire_writer *w = made_begin(&m);
             const uint32_t n = put_message(w, l, MESSAGE_REQUEST, numbers[i]);
             ck_assert_uint_ge(n, 20);
@@ -48,14 +48,13 @@ UNIT(in_every_layout_and_message)
             ck_assert_msg(r == 0, "%s: %s", profiles_layout_name(l), m.e.text);
             ck_assert_msg(m.v.unknown_fields == n, "%s: %u of %u", profiles_layout_name(l),
                           m.v.unknown_fields, n);
-            made_end(&m);
         }
 }
 
 /* The first field above those that a message has: it is known or not, by the layout. */
 UNIT(what_came_with_a_later_release_is_unknown_before)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 1) IN(w, 2) IN(w, 2)
     {
@@ -67,7 +66,6 @@ UNIT(what_came_with_a_later_release_is_unknown_before)
         [PROFILES_LAYOUT_1_8] = 0, [PROFILES_LAYOUT_1_9] = 2, [PROFILES_LAYOUT_1_10] = 2};
     for (enum profiles_layout l = PROFILES_LAYOUT_1_8; l <= PROFILES_LAYOUT_1_10; l++)
         ck_assert_uint_eq(layout_unknown_fields(l, buffer_bytes(&m.b)), wanted[l]);
-    made_end(&m);
 }
 
 UNIT(any_bytes_are_safe)

@@ -471,7 +471,7 @@ UNIT(histograms_in_both_encodings)
                        .n_points = 2};
     struct metric_resource res = {.metrics = &m, .n_metrics = 1};
     const struct metric_batch b = {.resources = &res, .n_resources = 1};
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     uint32_t from = 0, place = 0;
     ck_assert_int_eq(metrics_encode_proto(&b, SIZE_MAX, &from, &place, &out), 0);
     request_pb *q = REQUEST(unpack)(NULL, out.n, out.p);
@@ -498,5 +498,4 @@ UNIT(histograms_in_both_encodings)
         "\"explicitBounds\":[0.1,2.5]},{\"timeUnixNano\":\"2000\",\"flags\":1}],"
         "\"aggregationTemporality\":1}";
     ck_assert_ptr_nonnull(memmem(out.p, out.n, expected, sizeof expected - 1));
-    buffer_release(&out);
 }

@@ -11,11 +11,10 @@ static void put_inlined(struct wire_writer *w, uint32_t lines, const uint32_t *m
 {
     IN(w, 2) for (uint32_t i = 0; i < lines; i++) IN(w, 3) wire_put_uint(w, 1, 1);
     for (uint32_t s = 0; s < n_stacks; s++) {
-        uint32_t *items = unit_made(malloc((mentions[s] + 1) * sizeof *items));
+        autofree uint32_t *items = unit_made(malloc((mentions[s] + 1) * sizeof *items));
         for (uint32_t i = 0; i < mentions[s]; i++)
             items[i] = 2;
         IN(w, 7) wire_put_packed32(w, 1, items, mentions[s]);
-        free(items);
     }
 }
 
@@ -45,7 +44,7 @@ static int decode_stacks(struct made *m, uint32_t lines, const uint32_t *mention
 
 UNIT(a_stack_of_too_many_frames_is_rejected_alone_and_named)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     const uint32_t mentions[] = {PROFILES_STACK_FRAMES_MAX / 64, PROFILES_STACK_FRAMES_MAX / 64 + 1, 3};
     ck_assert_int_eq(decode_stacks(&m, 64, mentions, 3), 0);
     ck_assert_uint_eq(m.v.sample.n, 4);
@@ -57,17 +56,15 @@ UNIT(a_stack_of_too_many_frames_is_rejected_alone_and_named)
     ck_assert_uint_eq(m.v.sample.stack[3], 4);
     ck_assert_msg(strstr(m.v.rejected.first.text, "samples[2]: stack_table[3]: more than 65536 frames"), "%s",
                   m.v.rejected.first.text);
-    made_end(&m);
 }
 
 UNIT(a_long_stack_of_single_frames_is_bounded_too)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     const uint32_t mentions[] = {PROFILES_STACK_FRAMES_MAX, PROFILES_STACK_FRAMES_MAX + 1};
     ck_assert_int_eq(decode_stacks(&m, 1, mentions, 2), 0);
     ck_assert_uint_eq(m.v.rejected.samples, 1);
     ck_assert_uint_eq(m.v.sample.stack[1], 2);
-    made_end(&m);
 }
 
 /* Each stack is small enough, but their sum is not: 16 frames a byte and a million. */
@@ -89,7 +86,7 @@ UNIT(stacks_that_mean_too_much_together_are_refused_with_words)
 /* What no sample uses rejects none, but is not walked for nothing either. */
 UNIT(a_deep_stack_that_nobody_uses_harms_nobody)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     const uint32_t mentions[] = {3, 100000};
     struct wire_writer *w = made_begin(&m);
     IN(w, 2)
@@ -104,5 +101,4 @@ UNIT(a_deep_stack_that_nobody_uses_harms_nobody)
     ck_assert_int_eq(made_decode(&m), 0);
     ck_assert_uint_eq(m.v.rejected.samples, 0);
     ck_assert_uint_eq(m.v.sample.stack[0], 1);
-    made_end(&m);
 }

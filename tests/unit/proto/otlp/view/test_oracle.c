@@ -10,7 +10,7 @@
 UNIT(captures_decode_as_protobuf_c_says)
 {
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    struct profiles v;
+    cleanup(profiles_release) struct profiles v;
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
     DIR *dir = opendir(PG_SOURCE_DIR "/tests/data/connector");
     ck_assert_ptr_nonnull(dir);
@@ -36,5 +36,4 @@ UNIT(captures_decode_as_protobuf_c_says)
     }
     closedir(dir);
     ck_assert_int_ge(n_files, 20);
-    profiles_release(&v);
 }

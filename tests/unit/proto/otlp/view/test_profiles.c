@@ -18,7 +18,7 @@ static void put_request(struct wire_writer *w, void (*put)(struct wire_writer *)
 
 UNIT(an_empty_message_is_a_valid_request)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     made_begin(&m);
     ck_assert_int_eq(made_decode(&m), 0);
     ck_assert_int_eq(m.v.layout, PROFILES_LAYOUT_UNKNOWN);
@@ -30,12 +30,11 @@ UNIT(an_empty_message_is_a_valid_request)
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     ck_assert_int_eq(profiles_decode(&m.v, (struct bytes){0}, &limits, NULL), 0);
     ck_assert_uint_eq(profiles_string(&m.v, 0).n, 0);
-    made_end(&m);
 }
 
 UNIT(a_small_request_fills_every_column)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     put_request(made_begin(&m), put_sample);
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     ck_assert_int_eq(m.v.layout, PROFILES_LAYOUT_1_10);
@@ -48,11 +47,8 @@ UNIT(a_small_request_fills_every_column)
     ck_assert_int_eq(m.v.function.start_line[1], 40);
     ck_assert_int_eq(memcmp(m.body + m.v.link.trace_at[1], "0123456789abcdef", 16), 0);
     ck_assert_uint_eq(m.v.link.trace_at[0], 0);
-    char *ours = view_meaning(&m.v), *theirs = bytes_meaning(m.b.p, m.b.n, false);
+    autofree char *ours = view_meaning(&m.v), *theirs = bytes_meaning(m.b.p, m.b.n, false);
     same_meaning("the view", ours, theirs);
-    free(ours);
-    free(theirs);
-    made_end(&m);
 }
 
 /* The fields of one message in any order: all permutations of a sample's five. */
@@ -77,7 +73,7 @@ UNIT(fields_come_in_any_order)
             order[k] = order[i - 1];
             order[i - 1] = t;
         }
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         bool dictionary_first = code % 2;
         if (dictionary_first)
@@ -96,7 +92,6 @@ UNIT(fields_come_in_any_order)
         ck_assert_uint_eq(m.v.sample.n_values[0], 2);
         ck_assert_uint_eq(m.v.sample.n_timestamps[0], 2);
         ck_assert_int_eq(m.v.sample.value_sum[0], 295);
-        made_end(&m);
     }
 }
 
@@ -144,7 +139,7 @@ static void put_unusual(struct wire_writer *w)
 
 UNIT(unusual_writers_are_understood)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 2) put_unusual(w);
     IN_PROFILE(w)
@@ -162,16 +157,13 @@ UNIT(unusual_writers_are_understood)
     }
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     ck_assert_uint_eq(m.v.rejected.samples, 0);
-    char *ours = view_meaning(&m.v), *theirs = bytes_meaning(m.b.p, m.b.n, false);
+    autofree char *ours = view_meaning(&m.v), *theirs = bytes_meaning(m.b.p, m.b.n, false);
     same_meaning("the view", ours, theirs);
-    free(ours);
-    free(theirs);
-    made_end(&m);
 }
 
 UNIT(pieces_of_one_message_are_merged)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 2)
     {
@@ -207,12 +199,11 @@ UNIT(pieces_of_one_message_are_merged)
     ck_assert_uint_eq(m.v.scope.n, 2);
     ck_assert(bytes_is(m.v.scope.name[1], "scope"));
     ck_assert(bytes_is(m.v.scope.version[1], "1.0"));
-    made_end(&m);
 }
 
 UNIT(references_are_resolved)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 1)
     {
@@ -249,7 +240,6 @@ UNIT(references_are_resolved)
     ck_assert(bytes_is(m.v.key_value.attr[1].key, "inline"));
     ck_assert_int_eq(m.v.attribute.value[2].kind, ATTR_STRING);
     ck_assert(bytes_is(m.v.attribute.value[2].text, "nanoseconds"));
-    made_end(&m);
 }
 
 /* A map of one list, with keys and texts by their numbers in the table or as themselves. */
@@ -286,10 +276,10 @@ UNIT(references_inside_lists_of_a_resource_are_resolved)
     memset(longer, 'l', sizeof longer - 1);
     memset(longest, 'L', sizeof longest - 1);
     const char *const table[] = {"key", longer, longest, "short"};
-    struct buffer want = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer want = BUFFER_INIT(0);
     struct wire_writer want_w = wire_writer(&want);
     put_map(&want_w, table);
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 1)
     {
@@ -314,15 +304,12 @@ UNIT(references_inside_lists_of_a_resource_are_resolved)
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     ck_assert_uint_eq(m.v.key_value.n, 2);
     for (uint32_t i = 0; i < 2; i++) {
-        struct buffer have = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer have = BUFFER_INIT(0);
         struct wire_writer have_w = wire_writer(&have);
         ck_assert_int_eq(m.v.key_value.attr[i].value.kind, ATTR_KVLIST);
         wire_put_bytes(&have_w, 6, m.v.key_value.attr[i].value.text);
         ck_assert(bytes_eq(buffer_bytes(&have), buffer_bytes(&want)));
-        buffer_release(&have);
     }
-    buffer_release(&want);
-    made_end(&m);
 }
 
 /* Five bytes that stand for 40,000 each are paid for as those, and are no more than so many together. */
@@ -340,7 +327,7 @@ UNIT(a_list_of_references_to_a_long_text_is_bounded)
     memset(text, 'x', sizeof text - 1);
     for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
         const struct profiles_limits limits = {.column_bytes = cases[k].column_bytes, .depth = 64};
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         IN(w, 1)
         IN(w, 1)
@@ -356,7 +343,6 @@ UNIT(a_list_of_references_to_a_long_text_is_bounded)
         }
         ck_assert_int_eq(made_decode_limited(&m, &limits), cases[k].result);
         ck_assert_int_eq(strstr(m.e.text, "refer to texts") != NULL, cases[k].result == PROFILES_TOO_LARGE);
-        made_end(&m);
     }
 }
 
@@ -426,7 +412,7 @@ UNIT(a_bad_index_rejects_its_sample_alone)
     for (int bad = 0; bad < BADS; bad++)
         for (int negative = 0; negative < 2; negative++) {
             int64_t x = negative ? -1 : 99;
-            struct made m;
+            cleanup(made_end) struct made m;
             struct wire_writer *w = made_begin(&m);
             IN_PROFILE(w)
             {
@@ -454,18 +440,16 @@ UNIT(a_bad_index_rejects_its_sample_alone)
             char *all = view_meaning(&m.v); /* reads every index that is left */
             free(all);
             for (uint32_t i = 0; i < m.v.location.n; i++) {
-                struct buffer out = BUFFER_INIT(0);
+                cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
                 view_location(&out, &m.v, i);
-                buffer_release(&out);
             }
-            made_end(&m);
         }
 }
 
 UNIT(a_bad_profile_index_rejects_the_profile)
 {
     for (int bad = 0; bad < 5; bad++) {
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         IN(w, 2) put_tables(w);
         IN(w, 1)
@@ -494,18 +478,17 @@ UNIT(a_bad_profile_index_rejects_the_profile)
         ck_assert_msg(bytes_starts(bytes_str(m.v.rejected.first.text),
                                    "resource_profiles[0].scope_profiles[1].profiles[0]: "),
                       "%s", m.v.rejected.first.text);
-        made_end(&m);
     }
 }
 
 UNIT(truncation_is_a_condition_at_every_byte)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     put_request(made_begin(&m), put_sample);
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     int malformed = 0;
     for (size_t n = 0; n < m.b.n; n++) {
-        uint8_t *body = padded(m.b.p, n);
+        autofree uint8_t *body = padded(m.b.p, n);
         struct error e = {""};
         int r = profiles_decode(&m.v, bytes_of(body, n), &limits, &e);
         ck_assert_msg(r == 0 || r == PROFILES_MALFORMED || r == PROFILES_UNSUPPORTED, "%zu: %d", n, r);
@@ -513,10 +496,8 @@ UNIT(truncation_is_a_condition_at_every_byte)
         if (r != 0)
             ck_assert_uint_eq(m.v.sample.n + m.v.profile.n + m.v.string.n, 0);
         malformed += r == PROFILES_MALFORMED;
-        free(body);
     }
     ck_assert_int_gt(malformed, 50);
-    made_end(&m);
 }
 
 /* AnyValue { array { AnyValue { array … } } } */
@@ -539,7 +520,7 @@ UNIT(nested_values_are_limited)
 {
     for (uint32_t levels = 1; levels < 120; levels++)
         for (int in_resource = 0; in_resource < 2; in_resource++) {
-            struct made m;
+            cleanup(made_end) struct made m;
             struct wire_writer *w = made_begin(&m);
             if (in_resource)
                 IN(w, 1)
@@ -555,7 +536,6 @@ UNIT(nested_values_are_limited)
                           m.e.text);
             if (r != 0)
                 ck_assert_ptr_nonnull(strstr(m.e.text, "too deep"));
-            made_end(&m);
         }
 }
 
@@ -566,7 +546,7 @@ UNIT(a_hundred_thousand_entries_of_one_number_are_data)
     static const uint32_t table[] = {3, 1, 6, 7};
     static const char *const entry[] = {"\x08\x01", "\x20\x01", "\x08\x01", "\x08\x01"};
     for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
-        struct made m;
+        cleanup(made_end) struct made m;
         struct wire_writer *w = made_begin(&m);
         IN(w, 2)
         {
@@ -578,7 +558,6 @@ UNIT(a_hundred_thousand_entries_of_one_number_are_data)
         ck_assert_msg(made_decode(&m) == 0, "%u: %s", table[k], m.e.text);
         ck_assert_uint_eq(m.v.function.n + m.v.mapping.n + m.v.attribute.n + m.v.stack.n, 100008);
         ck_assert_uint_eq(m.v.rejected.samples, 0);
-        made_end(&m);
     }
 }
 
@@ -588,7 +567,7 @@ enum { FLOOD_KINDS = 13 };
 static void put_flood(struct wire_writer *w, size_t kind, uint32_t n, size_t n_bytes)
 {
     static const uint32_t field[FLOOD_KINDS] = {1, 2, 3, 4, 5, 6, 7, 3, 2, 1, 2, 2, 1};
-    struct buffer flood = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer flood = BUFFER_INIT(0);
     struct wire_writer f = wire_writer(&flood);
     for (uint32_t i = 0; i < n; i++)
         wire_put_bytes(&f, field[kind], bytes_of("\x78\x00", n_bytes));
@@ -602,20 +581,18 @@ static void put_flood(struct wire_writer *w, size_t kind, uint32_t n, size_t n_b
     case 12: IN(w, 1) wire_put_bytes(w, 1, buffer_bytes(&flood)); break;
     }
     ck_assert_int_eq(f.failed, 0);
-    buffer_release(&flood);
 }
 
 UNIT(floods_of_tiny_messages_hit_the_limit)
 {
     for (size_t kind = 0; kind < FLOOD_KINDS; kind++) {
-        struct made m;
+        cleanup(made_end) struct made m;
         put_flood(made_begin(&m), kind, 60000, 0);
         const struct profiles_limits small = {.column_bytes = 128u << 10, .depth = 64};
         ck_assert_int_eq(made_decode_limited(&m, &small), PROFILES_OVER_BUDGET);
         ck_assert_uint_le(profiles_memory_used(&m.v), small.column_bytes);
         int r = made_decode(&m); /* and with the usual limit there is nothing wrong with it */
         ck_assert_msg(r == 0, "%zu: %d %s", kind, r, m.e.text);
-        made_end(&m);
     }
 }
 
@@ -669,7 +646,7 @@ static void put_pieces(struct wire_writer *w, uint32_t n)
 UNIT(any_number_of_pieces_takes_a_few_times_their_bytes)
 {
     struct budget budget = BUDGET_INIT(SIZE_MAX, NULL);
-    struct made m;
+    cleanup(made_end) struct made m;
     put_pieces(made_begin(&m), 20000);
     profiles_release(&m.v);
     ck_assert_int_eq(profiles_init(&m.v, &budget), 0);
@@ -681,7 +658,6 @@ UNIT(any_number_of_pieces_takes_a_few_times_their_bytes)
     ck_assert_uint_eq(atomic_load(&budget.used), profiles_memory_used(&m.v));
     profiles_trim(&m.v, 1000);
     ck_assert_uint_eq(atomic_load(&budget.used), 0);
-    made_end(&m);
 }
 
 UNIT(columns_are_charged_and_given_back)
@@ -708,7 +684,7 @@ UNIT(columns_are_charged_and_given_back)
  */
 UNIT(memory_may_run_out_anywhere)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 2) put_unusual(w);
     IN_PROFILE(w) put_sample(w); /* link 1 does not exist: the marks are needed too */
@@ -731,12 +707,11 @@ UNIT(memory_may_run_out_anywhere)
         ck_assert_uint_eq(atomic_load(&budget.used), 0);
     }
     ck_assert_int_gt(refused, 20);
-    made_end(&m);
 }
 
 UNIT(sums_saturate)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN_PROFILE(w)
     {
@@ -746,7 +721,6 @@ UNIT(sums_saturate)
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     ck_assert_int_eq(m.v.sample.value_sum[0], INT64_MAX);
     ck_assert_int_eq(m.v.sample.value_sum[1], INT64_MIN);
-    made_end(&m);
 }
 
 /* Groups with numbers that OTLP has not given: at the top, in the dictionary, in an attribute, in a sample.
@@ -754,7 +728,7 @@ UNIT(sums_saturate)
 UNIT(a_group_is_an_unknown_field)
 {
     static const char group[] = "\xcb\x02\x08\x01\xcc\x02"; /* 41 { 1: 1 } */
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     wire_put_raw(w, bytes_str(group));
     IN(w, 2)
@@ -781,7 +755,6 @@ UNIT(a_group_is_an_unknown_field)
     ck_assert_int_eq(m.v.sample.value_sum[1], 7);
     ck_assert_uint_eq(m.v.rejected.samples, 0);
     ck_assert_uint_eq(m.v.unknown_fields, 4);
-    made_end(&m);
 }
 
 static void put_unknown(struct wire_writer *w)
@@ -792,7 +765,7 @@ static void put_unknown(struct wire_writer *w)
 /* One in each message there is, the field numbers of 1.11 around it. */
 UNIT(each_unknown_field_is_counted)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 2)
     {
@@ -829,7 +802,6 @@ UNIT(each_unknown_field_is_counted)
     put_unknown(w);
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     ck_assert_uint_eq(m.v.unknown_fields, 1 + 6 + 2 + 3 + 2 + 3 + 1);
-    made_end(&m);
 }
 
 UNIT(unended_groups_and_field_zero_are_malformed)
@@ -838,10 +810,9 @@ UNIT(unended_groups_and_field_zero_are_malformed)
                                       "\x0d", "\x0a\x05xx", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"};
     static const size_t len[] = {1, 1, 2, 1, 4, 11};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        struct made m;
+        cleanup(made_end) struct made m;
         wire_put_raw(made_begin(&m), bytes_of(bad[i], len[i]));
         ck_assert_int_eq(made_decode(&m), PROFILES_MALFORMED);
         ck_assert(m.e.text[0] != '\0');
-        made_end(&m);
     }
 }

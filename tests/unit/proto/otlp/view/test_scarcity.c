@@ -34,10 +34,8 @@ static struct capture *capture(void)
 /* Everything that the view says, as bytes; 0 or -ENOMEM. */
 static int retold(const struct profiles *v, struct buffer *out)
 {
-    struct arena scratch = ARENA_INIT(NULL);
-    int r = profiles_subset(v, NULL, NULL, &scratch, out);
-    arena_release(&scratch);
-    return r;
+    cleanup(arena_release) struct arena scratch = ARENA_INIT(NULL);
+    return profiles_subset(v, NULL, NULL, &scratch, out);
 }
 
 OOM_SWEEP(one_view_for_several_requests)
@@ -49,7 +47,7 @@ OOM_SWEEP(one_view_for_several_requests)
     int made = profiles_init(&v, &budget);
     ck_assert(made == 0 || made == -ENOMEM);
     for (int i = 0; i < REQUESTS && made == 0; i++) {
-        struct buffer out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
         struct error e = {""};
         uint32_t before = sweep_failures();
         int r = profiles_decode(&v, c->body, &limits, &e);
@@ -69,7 +67,6 @@ OOM_SWEEP(one_view_for_several_requests)
         }
         if (r == 0)
             ck_assert(bytes_eq(buffer_bytes(&out), buffer_bytes(&c->whole)));
-        buffer_release(&out);
     }
     if (made == 0)
         profiles_release(&v);
@@ -82,7 +79,7 @@ OOM_SWEEP(json_is_transcoded_whole_or_not_at_all)
     struct capture *c = capture();
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     for (int i = 0; i < REQUESTS + 1; i++) {
-        struct buffer out = BUFFER_INIT((size_t)1 << 20);
+        cleanup(buffer_release) struct buffer out = BUFFER_INIT((size_t)1 << 20);
         struct budget budget = BUDGET_INIT((size_t)1 << 30, NULL);
         struct error e = {""};
         uint32_t before = sweep_failures();
@@ -98,6 +95,5 @@ OOM_SWEEP(json_is_transcoded_whole_or_not_at_all)
         }
         if (r == 0)
             ck_assert(bytes_eq(buffer_bytes(&out), buffer_bytes(&whole)));
-        buffer_release(&out);
     }
 }

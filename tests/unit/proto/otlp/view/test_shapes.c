@@ -111,28 +111,24 @@ static void same_decoding(struct profiles *shaped, struct profiles *plain, struc
 
 UNIT(a_location_is_the_same_by_its_shape_and_field_by_field)
 {
-    struct profiles shaped, plain;
+    cleanup(profiles_release) struct profiles shaped, plain;
     struct rng r = {20261124};
     ck_assert_int_eq(profiles_init(&shaped, NULL), 0);
     ck_assert_int_eq(profiles_init(&plain, NULL), 0);
     bool used = shaped.memory->shapes.n > 0;
     uint32_t most = 0;
     for (uint32_t round = 0; round < unit_rounds(2000); round++) {
-        struct buffer b = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
         struct wire_writer w = wire_writer(&b);
         put_request_of(&w, &r);
         ck_assert(!w.failed);
-        uint8_t *body = padded(b.p, b.n);
+        autofree uint8_t *body = padded(b.p, b.n);
         if (round % 4 == 3)
             body[below(&r, (uint32_t)b.n)] ^= (uint8_t)(1u << below(&r, 8));
         same_decoding(&shaped, &plain, bytes_of(body, b.n));
         most = max_of(most, shaped.memory->shapes.n);
-        free(body);
-        buffer_release(&b);
     }
     ck_assert(!used || most == SHAPES);
-    profiles_release(&shaped);
-    profiles_release(&plain);
 }
 
 /* What is read of an entry must not reach what only the next one says. */
@@ -143,16 +139,12 @@ UNIT(a_location_that_ends_early_has_a_shape_of_its_own)
                                       0x12, 0x09, 0x22, 0x01, 0x01, 0x1a,
                                       0x02, 0x08, 0x05, 0x10, 0x07, 0x12, /* … of a shorter entry */
                                       0x05, 0x10, 0x81, 0x02, 0x08, 0x01};
-    struct profiles shaped, plain;
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(profiles_release) struct profiles shaped, plain;
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     struct wire_writer w = wire_writer(&b);
     IN(&w, 2) ck_assert_int_eq(buffer_add(&b, entries, sizeof entries), 0);
-    uint8_t *body = padded(b.p, b.n);
+    autofree uint8_t *body = padded(b.p, b.n);
     ck_assert_int_eq(profiles_init(&shaped, NULL), 0);
     ck_assert_int_eq(profiles_init(&plain, NULL), 0);
     same_decoding(&shaped, &plain, bytes_of(body, b.n));
-    profiles_release(&shaped);
-    profiles_release(&plain);
-    free(body);
-    buffer_release(&b);
 }

@@ -12,15 +12,14 @@
 static void subset(const struct profiles *v, const uint64_t *keep, const struct subset_mark *mark,
                    struct buffer *out)
 {
-    struct arena scratch = ARENA_INIT(NULL);
+    cleanup(arena_release) struct arena scratch = ARENA_INIT(NULL);
     ck_assert_int_eq(profiles_subset(v, keep, mark, &scratch, out), 0);
-    arena_release(&scratch);
 }
 
 /* The samples' paragraphs of a meaning, with the profile's before each: what a subset may take away. */
 static void only_kept(const char *all, const uint64_t *keep, struct buffer *out)
 {
-    struct buffer profile = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer profile = BUFFER_INIT(0);
     uint32_t sample = 0;
     bool keeping = false;
     for (const char *line = all; *line; line = strchr(line, '\n') + 1) {
@@ -40,31 +39,27 @@ static void only_kept(const char *all, const uint64_t *keep, struct buffer *out)
             buffer_add(out, line, n);
     }
     ck_assert_int_eq(buffer_add(out, "", 1), 0);
-    buffer_release(&profile);
 }
 
 /* No dictionary table of a subset has an entry that nothing reaches: decode it, take everything, and it stays
  * as it is. */
 static void is_minimal(const struct buffer *out)
 {
-    struct profiles v;
+    cleanup(profiles_release) struct profiles v;
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    uint8_t *body = padded(out->p, out->n);
+    autofree uint8_t *body = padded(out->p, out->n);
     struct error e = {""};
-    struct buffer again = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer again = BUFFER_INIT(0);
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
     ck_assert_msg(profiles_decode(&v, bytes_of(body, out->n), &limits, &e) == 0, "%s", e.text);
     subset(&v, NULL, NULL, &again);
     ck_assert(bytes_eq(buffer_bytes(&again), bytes_of(out->p, out->n)));
-    buffer_release(&again);
-    profiles_release(&v);
-    free(body);
 }
 
 UNIT(any_subset_of_a_capture_means_what_was_kept)
 {
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    struct profiles v;
+    cleanup(profiles_release) struct profiles v;
     struct rng rng;
     rng_seed(&rng, 3);
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
@@ -73,15 +68,15 @@ UNIT(any_subset_of_a_capture_means_what_was_kept)
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         for (int percent = 0; percent <= 100; percent += 25) {
             size_t n;
-            unsigned char *data = unit_data(names[i], &n);
+            autofree unsigned char *data = unit_data(names[i], &n);
             ck_assert_int_eq(profiles_decode(&v, bytes_of(data, n), &limits, NULL), 0);
-            uint64_t *keep = calloc(SUBSET_WORDS(v.sample.n), sizeof *keep);
+            autofree uint64_t *keep = calloc(SUBSET_WORDS(v.sample.n), sizeof *keep);
             for (uint32_t s = 0; s < v.sample.n; s++)
                 if (rng_next(&rng) % 100 < (uint64_t)percent)
                     subset_add(keep, s);
-            struct buffer out = BUFFER_INIT(0), want = BUFFER_INIT(0);
+            cleanup(buffer_release) struct buffer out = BUFFER_INIT(0), want = BUFFER_INIT(0);
             subset(&v, percent == 100 ? NULL : keep, NULL, &out);
-            char *all = bytes_meaning(data, n, true), *have = bytes_meaning(out.p, out.n, true);
+            autofree char *all = bytes_meaning(data, n, true), *have = bytes_meaning(out.p, out.n, true);
             only_kept(all, keep, &want);
             same_meaning(names[i], have, (char *)want.p);
             if (percent == 100)
@@ -89,27 +84,20 @@ UNIT(any_subset_of_a_capture_means_what_was_kept)
             if (percent == 0)
                 ck_assert_str_eq(have, "");
             is_minimal(&out);
-            buffer_release(&out);
-            buffer_release(&want);
-            free(all);
-            free(have);
-            free(keep);
-            free(data);
         }
-    profiles_release(&v);
 }
 
 UNIT(a_part_has_a_smaller_dictionary)
 {
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    struct profiles v;
+    cleanup(profiles_release) struct profiles v;
     size_t n;
-    unsigned char *data = unit_data("connector/ebpf-mixed-0003.pb", &n);
+    autofree unsigned char *data = unit_data("connector/ebpf-mixed-0003.pb", &n);
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
     ck_assert_int_eq(profiles_decode(&v, bytes_of(data, n), &limits, NULL), 0);
-    uint64_t *keep = calloc(SUBSET_WORDS(v.sample.n), sizeof *keep);
+    autofree uint64_t *keep = calloc(SUBSET_WORDS(v.sample.n), sizeof *keep);
     subset_add(keep, 5);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&v, keep, NULL, &out);
     ck_assert_uint_lt(out.n, n / 20);
     Request *q = request_unpack(out.p, out.n);
@@ -121,10 +109,6 @@ UNIT(a_part_has_a_smaller_dictionary)
     ck_assert_uint_eq(q->dictionary->link_table[0]->span_id.len, 0);
     ck_assert_str_eq(q->dictionary->string_table[0], "");
     request_free(q);
-    buffer_release(&out);
-    free(keep);
-    free(data);
-    profiles_release(&v);
 }
 
 static void put_thin(struct wire_writer *w)
@@ -156,10 +140,10 @@ static void put_thin(struct wire_writer *w)
 /* What came left out is written empty; so is entry 0 of a link table that came with zeros in it. */
 UNIT(what_is_empty_is_there)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     put_thin(made_begin(&m));
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&m.v, NULL, NULL, &out);
     Request *q = request_unpack(out.p, out.n);
     ck_assert_ptr_nonnull(q);
@@ -169,18 +153,16 @@ UNIT(what_is_empty_is_there)
     ck_assert_ptr_nonnull(q->resource_profiles[0]->scope_profiles[0]->profiles[0]->sample_type);
     ck_assert_ptr_nonnull(q->resource_profiles[0]->scope_profiles[0]->profiles[0]->period_type);
     request_free(q);
-    buffer_release(&out);
-    made_end(&m);
 }
 
 UNIT(a_sample_can_be_worth_something_else)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     put_thin(made_begin(&m));
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     const int64_t worth[] = {70, 90};
     struct subset_mark mark = {BYTES_LIT("kept"), 0.1, true, worth};
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&m.v, NULL, &mark, &out);
     Request *q = request_unpack(out.p, out.n);
     ck_assert_ptr_nonnull(q);
@@ -191,14 +173,12 @@ UNIT(a_sample_can_be_worth_something_else)
         ck_assert_int_eq(profile->samples[i]->values[0], worth[i]);
     }
     request_free(q);
-    buffer_release(&out);
-    made_end(&m);
 }
 
 UNIT(the_mark_is_added_once_and_multiplies)
 {
     for (int on_profiles = 0; on_profiles < 2; on_profiles++) {
-        struct made m;
+        cleanup(made_end) struct made m;
         put_thin(made_begin(&m));
         ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
         struct buffer out = BUFFER_INIT(0);
@@ -231,13 +211,12 @@ UNIT(the_mark_is_added_once_and_multiplies)
         ck_assert_uint_eq(p->original_payload.len, 0);
         request_free(q);
         buffer_release(&out);
-        made_end(&m);
     }
 }
 
 UNIT(references_become_inline)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 1)
     {
@@ -255,7 +234,7 @@ UNIT(references_become_inline)
     }
     IN(w, 2) put_tables(w);
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&m.v, NULL, NULL, &out);
     Request *q = request_unpack(out.p, out.n);
     ck_assert_ptr_nonnull(q);
@@ -265,13 +244,11 @@ UNIT(references_become_inline)
     ck_assert_str_eq(kv->value->kvlist_value->values[0]->key, "main.c");
     ck_assert_str_eq(kv->value->kvlist_value->values[0]->value->string_value, "cpu");
     request_free(q);
-    buffer_release(&out);
-    made_end(&m);
 }
 
 UNIT(rejected_samples_are_left_out)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 2) put_tables(w);
     IN(w, 1) IN(w, 2) IN(w, 2)
@@ -285,7 +262,7 @@ UNIT(rejected_samples_are_left_out)
     }
     ck_assert_int_eq(made_decode(&m), 0);
     ck_assert_uint_eq(m.v.rejected.samples, 1);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&m.v, NULL, NULL, &out);
     Request *q = request_unpack(out.p, out.n);
     ck_assert_ptr_nonnull(q);
@@ -293,25 +270,19 @@ UNIT(rejected_samples_are_left_out)
     ck_assert_uint_eq(p->n_samples, 1);
     ck_assert_int_eq(p->samples[0]->values[0], 7);
     request_free(q);
-    buffer_release(&out);
-    made_end(&m);
 }
 
 UNIT(nothing_is_added_when_the_buffer_is_full)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     put_thin(made_begin(&m));
     ck_assert_int_eq(made_decode(&m), 0);
-    struct buffer out = BUFFER_INIT(100);
-    struct arena scratch = ARENA_INIT(NULL);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(100);
+    cleanup(arena_release) struct arena scratch = ARENA_INIT(NULL);
     ck_assert_int_eq(buffer_add_str(&out, "before"), 0);
     ck_assert_int_eq(profiles_subset(&m.v, NULL, NULL, &scratch, &out), SUBSET_TOO_LARGE);
     ck_assert_uint_eq(out.n, 6);
     struct budget none = BUDGET_INIT(10, NULL);
-    struct arena poor = ARENA_INIT(&none);
+    cleanup(arena_release) struct arena poor = ARENA_INIT(&none);
     ck_assert_int_eq(profiles_subset(&m.v, NULL, NULL, &poor, &out), -ENOMEM);
-    arena_release(&scratch);
-    arena_release(&poor);
-    buffer_release(&out);
-    made_end(&m);
 }

@@ -76,15 +76,13 @@ static const struct sample one = {.values = {7}, .n_values = 1};
 static Request *shaped(struct made *m, const struct subset_form *form)
 {
     ck_assert_msg(made_decode(m) == 0, "%s", m->e.text);
-    struct arena scratch = ARENA_INIT(NULL);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(arena_release) struct arena scratch = ARENA_INIT(NULL);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     struct subset *s = unit_made(subset_new(&m->v, NULL, &scratch));
     ck_assert_int_eq(subset_shape(s, form, &scratch), 0);
     ck_assert_int_eq(subset_write(s, NULL, 0, m->v.sample.n, &out), 0);
     Request *q = request_unpack(out.p, out.n);
     ck_assert_ptr_nonnull(q);
-    buffer_release(&out);
-    arena_release(&scratch);
     return q;
 }
 
@@ -98,12 +96,11 @@ static const Profile *profile_of(const Request *q)
 static Request *with_sample(uint32_t type, uint32_t unit, const struct sample *sample,
                             const struct subset_form *form)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 1) IN(w, 2) IN(w, 2) put_profile(w, type, unit, sample);
     put_dictionary(w, (uint32_t[]){1}, 1);
     Request *q = shaped(&m, form);
-    made_end(&m);
     return q;
 }
 
@@ -136,7 +133,7 @@ UNIT(times_are_brought_into_their_profile)
 
 UNIT(a_profile_that_ends_behind_all_time_holds_every_later_one)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 1) IN(w, 2) IN(w, 2)
     {
@@ -153,7 +150,6 @@ UNIT(a_profile_that_ends_behind_all_time_holds_every_later_one)
     ck_assert_uint_eq(profile_of(q)->samples[0]->timestamps_unix_nano[0], 1000);
     ck_assert_uint_eq(profile_of(q)->samples[0]->timestamps_unix_nano[1], UINT64_MAX - 1);
     request_free(q);
-    made_end(&m);
 }
 
 UNIT(what_a_sample_is_worth_is_one_value_where_that_is_wanted)
@@ -190,7 +186,7 @@ UNIT(what_a_sample_is_worth_is_one_value_where_that_is_wanted)
 
 static uint32_t locations(const uint32_t *stack, uint32_t n, const struct subset_form *form)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 1) IN(w, 2) IN(w, 2) put_profile(w, TYPE, UNIT_OF_IT, &one);
     put_dictionary(w, stack, n);
@@ -203,7 +199,6 @@ static uint32_t locations(const uint32_t *stack, uint32_t n, const struct subset
             : stack[0] == 1 ? 1
                             : 0);
     request_free(q);
-    made_end(&m);
     return found;
 }
 
@@ -239,7 +234,7 @@ static const char *attribute(const Request *q, const char *key)
 static Request *with_resource(const char *service, const char *name, const char *executable,
                               const struct subset_form *form)
 {
-    struct made m;
+    cleanup(made_end) struct made m;
     struct wire_writer *w = made_begin(&m);
     IN(w, 1)
     {
@@ -258,7 +253,6 @@ static Request *with_resource(const char *service, const char *name, const char 
     }
     put_dictionary(w, (uint32_t[]){1}, 1);
     Request *q = shaped(&m, form);
-    made_end(&m);
     return q;
 }
 
