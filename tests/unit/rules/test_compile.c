@@ -12,7 +12,7 @@ static void print_found(const struct compiled *c)
 
 UNIT(the_shipped_packs_compile_without_a_word)
 {
-    struct compiled c = compile_texts(NULL, 0);
+    cleanup(compiled_free) struct compiled c = compile_texts(NULL, 0);
     print_found(&c);
     ck_assert_ptr_nonnull(c.set);
     ck_assert_uint_eq(c.found.n, 0);
@@ -30,7 +30,6 @@ UNIT(the_shipped_packs_compile_without_a_word)
     m = metric_named(c.set, "profile.cpu.time");
     ck_assert_bytes(m->describe, "CPU time");
     ck_assert_int_eq(m->sources[0].kind, RULE_KIND_CPU);
-    compiled_free(&c);
 }
 
 UNIT(names_of_another_pack_are_seen_through_use)
@@ -62,10 +61,9 @@ static const struct rule_source *source_of(const struct compiled *c)
 
 UNIT(a_parameter_keeps_its_value_until_set)
 {
-    struct compiled c = compile_texts((const char *const[]){params}, 1);
+    cleanup(compiled_free) struct compiled c = compile_texts((const char *const[]){params}, 1);
     ck_assert_uint_eq(source_of(&c)->where->frame->pattern->n_atoms, 0);
     ck_assert_bytes(source_of(&c)->labels[0].text->choices[0].parts[0].literal, "a");
-    compiled_free(&c);
 }
 
 UNIT(the_later_file_wins)
@@ -87,10 +85,9 @@ UNIT(a_wrong_value_behind_a_set_is_still_found)
 {
     static const char wrong[] = "rules 1 pack p param pattern own = missing counter p.m { on cpu }";
     static const char set[] = "rules 1 pack q set p.own = \"x*\"";
-    struct compiled c = compile_texts((const char *const[]){wrong, set}, 2);
+    cleanup(compiled_free) struct compiled c = compile_texts((const char *const[]){wrong, set}, 2);
     ck_assert_ptr_null(c.set);
     ck_assert_str_eq(first_found(&c)->code, "E103");
-    compiled_free(&c);
 }
 
 UNIT(enable_and_disable)
@@ -98,14 +95,13 @@ UNIT(enable_and_disable)
     static const char off[] =
         "rules 1 pack q disable connector enable samples.frame_type disable profile.cpu.time";
     static const char on[] = "rules 1 pack r enable profile.cpu.time enable samples.classification";
-    struct compiled c = compile_texts((const char *const[]){off, on}, 2);
+    cleanup(compiled_free) struct compiled c = compile_texts((const char *const[]){off, on}, 2);
     ck_assert_ptr_nonnull(c.set);
     ck_assert(!metric_named(c.set, "samples.user.count")->enabled);
     ck_assert(metric_named(c.set, "samples.frame_type")->enabled);
     ck_assert(metric_named(c.set, "samples.frame_type")->off);
     ck_assert(metric_named(c.set, "samples.classification")->enabled);
     ck_assert(metric_named(c.set, "profile.cpu.time")->enabled);
-    compiled_free(&c);
 }
 
 UNIT(a_set_in_a_test_is_that_tests_own)
@@ -114,7 +110,7 @@ UNIT(a_set_in_a_test_is_that_tests_own)
                                "counter t.m { on cpu where any frame is (function ~ own) } "
                                "test \"without\" { stack go \"f\" expect nothing } "
                                "test \"with\" { set t.own = \"f\" stack go \"f\" expect t.m }";
-    struct compiled c = compile_texts((const char *const[]){text}, 1);
+    cleanup(compiled_free) struct compiled c = compile_texts((const char *const[]){text}, 1);
     print_found(&c);
     ck_assert_ptr_nonnull(c.set);
     const struct rule_test *without = &c.set->tests[c.set->n_tests - 2], *with = without + 1;
@@ -124,23 +120,21 @@ UNIT(a_set_in_a_test_is_that_tests_own)
     ck_assert_uint_eq(with->set->metrics[0].sources[0].where->frame->pattern->n_atoms, 1);
     ck_assert_uint_eq(without->set->metrics[0].sources[0].where->frame->pattern->n_atoms, 0);
     ck_assert_uint_eq(metric_named(c.set, "t.m")->sources[0].where->frame->pattern->n_atoms, 0);
-    compiled_free(&c);
 }
 
 UNIT(switches_do_not_reach_tests)
 {
     static const char text[] = "rules 1 pack t counter t.m { on cpu } disable t.m "
                                "test \"counts\" { stack go \"f\" expect t.m }";
-    struct compiled c = compile_texts((const char *const[]){text}, 1);
+    cleanup(compiled_free) struct compiled c = compile_texts((const char *const[]){text}, 1);
     ck_assert_ptr_nonnull(c.set);
     ck_assert(!metric_named(c.set, "t.m")->enabled);
     ck_assert(c.set->tests[c.set->n_tests - 1].set->metrics[0].enabled);
-    compiled_free(&c);
 }
 
 UNIT(a_set_without_its_tests_holds_less_and_counts_the_same)
 {
-    struct compiled c = compile_texts(NULL, 0);
+    cleanup(compiled_free) struct compiled c = compile_texts(NULL, 0);
     struct error e = {""};
     ck_assert_ptr_nonnull(c.set);
     ck_assert_uint_gt(c.set->n_tests, 0);
@@ -151,7 +145,6 @@ UNIT(a_set_without_its_tests_holds_less_and_counts_the_same)
     struct rules_program *p = rules_program_new(c.set, &e);
     ck_assert_msg(p != NULL, "%s", e.text);
     rules_program_free(p);
-    compiled_free(&c);
 }
 
 UNIT(tests_of_a_proven_file_are_stepped_over)
@@ -181,10 +174,9 @@ UNIT(tests_of_a_proven_file_are_stepped_over)
 UNIT(one_wrong_file_gives_no_set)
 {
     static const char good[] = "rules 1 pack g counter g.m { on cpu }", bad[] = "rules 1 pack b frame x = y";
-    struct compiled c = compile_texts((const char *const[]){good, bad}, 2);
+    cleanup(compiled_free) struct compiled c = compile_texts((const char *const[]){good, bad}, 2);
     ck_assert_ptr_null(c.set);
     ck_assert_uint_eq(c.found.n_errors, 1);
-    compiled_free(&c);
 }
 
 UNIT(definitions_in_a_long_row_and_shared_many_times_stay_cheap)
@@ -195,6 +187,5 @@ UNIT(definitions_in_a_long_row_and_shared_many_times_stay_cheap)
     for (int i = 1; i < 31; i++)
         p += sprintf(p, "frame f%d = f%d or f%d\n", i, i - 1, i - 1);
     sprintf(p, "counter x.m { on cpu where leaf is f30 }");
-    struct compiled c = compile_good(text);
-    compiled_free(&c);
+    cleanup(compiled_free) struct compiled c = compile_good(text);
 }

@@ -83,9 +83,9 @@ UNIT(mistakes_have_a_proposal)
 {
     static const char path[] = PG_SOURCE_DIR "/tests/golden/mistakes.txt";
     size_t n, n_mistakes = 0;
-    char *all = read_whole(path, &n);
+    autofree char *all = read_whole(path, &n);
     ck_assert_ptr_nonnull(all);
-    struct buffer now = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer now = BUFFER_INIT(0);
     for (char *at = strstr(all, "=== "), *next; at; at = next) {
         char *rules = strchr(at, '\n') + 1, *end = strstr(rules, "\n---\n");
         ck_assert_ptr_nonnull(end);
@@ -107,8 +107,6 @@ UNIT(mistakes_have_a_proposal)
         ck_assert_str_eq((const char *)now.p, all);
     }
     ck_assert_uint_gt(n_mistakes, 60);
-    buffer_release(&now);
-    free(all);
 }
 
 /* The table of codes in rules/LANGUAGE.md and the golden files must name the same ones; E110 and W210 are
@@ -116,7 +114,7 @@ UNIT(mistakes_have_a_proposal)
 UNIT(every_documented_code_has_a_golden_file)
 {
     size_t n;
-    char *page = read_whole(PG_SOURCE_DIR "/rules/LANGUAGE.md", &n);
+    autofree char *page = read_whole(PG_SOURCE_DIR "/rules/LANGUAGE.md", &n);
     ck_assert_ptr_nonnull(page);
     uint32_t n_codes = 0;
     for (char *row = page; (row = strstr(row, "\n| `")); row++) {
@@ -129,10 +127,9 @@ UNIT(every_documented_code_has_a_golden_file)
         if (strcmp(code, "E110") == 0 || strcmp(code, "W210") == 0)
             continue;
         snprintf(path, sizeof path, GOLDEN "/%c%s.expected", code[0] | 0x20, code + 1);
-        char *expected = read_whole(path, &file_n);
+        autofree char *expected = read_whole(path, &file_n);
         ck_assert_msg(expected && strstr(expected, code), "%s is documented and has no golden file %s", code,
                       path);
-        free(expected);
     }
     ck_assert_uint_gt(n_codes, 35);
     /* And the other way round. */
@@ -146,41 +143,35 @@ UNIT(every_documented_code_has_a_golden_file)
         ck_assert_msg(strstr(page, row) != NULL, "%s is not in the table of rules/LANGUAGE.md", row);
     }
     closedir(dir);
-    free(page);
 }
 
 UNIT(a_file_too_long_is_refused)
 {
-    char *text = malloc(RULES_FILE_MAX + 1);
+    autofree char *text = malloc(RULES_FILE_MAX + 1);
     memset(text, '\n', RULES_FILE_MAX + 1);
-    struct buffer out = diagnose("long.rules", text, RULES_FILE_MAX + 1);
+    cleanup(buffer_release) struct buffer out = diagnose("long.rules", text, RULES_FILE_MAX + 1);
     ck_assert_ptr_nonnull(
         strstr((char *)out.p, "E127 long.rules:1:1: a rule file has at most 1048576 bytes"));
-    buffer_release(&out);
-    free(text);
 }
 
 UNIT(twenty_errors_of_a_file_are_shown_and_the_others_counted)
 {
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     buffer_add_str(&text, "rules 1\npack many\n");
     for (int i = 0; i < 25; i++)
         buffer_printf(&text, "frame f%d = missing_%d\n", i, i);
     ck_assert_int_eq(buffer_add(&text, "", 1), 0);
-    struct compiled c = compile_texts((const char *const[]){(char *)text.p}, 1);
+    cleanup(compiled_free) struct compiled c = compile_texts((const char *const[]){(char *)text.p}, 1);
     ck_assert_ptr_null(c.set);
     ck_assert_uint_eq(c.found.n, RULES_ERRORS_MAX);
     ck_assert_uint_eq(c.found.n_errors, 25);
-    compiled_free(&c);
-    buffer_release(&text);
 }
 
 UNIT(no_input_gives_an_empty_set)
 {
-    struct rules_diagnostics found;
+    cleanup(rules_diagnostics_release) struct rules_diagnostics found;
     struct rule_set *set = rules_compile(NULL, 0, &found);
     ck_assert_ptr_nonnull(set);
     ck_assert_uint_eq(set->n_metrics + set->n_tests + found.n, 0);
     rules_set_free(set);
-    rules_diagnostics_release(&found);
 }

@@ -16,7 +16,7 @@ static uint32_t pass(const char *name)
     snprintf(path, sizeof path, FOLDER "/%s", name);
     FILE *f = fopen(path, "rb");
     ck_assert_ptr_nonnull(f);
-    char *text = unit_made(calloc(1, 1 << 16));
+    autofree char *text = unit_made(calloc(1, 1 << 16));
     size_t n = fread(text, 1, (1 << 16) - 1, f);
     fclose(f);
     struct rules_diagnostics d;
@@ -34,7 +34,6 @@ static uint32_t pass(const char *name)
     ck_assert_uint_eq(run, set->n_tests);
     rules_diagnostics_release(&d);
     rules_set_free(set);
-    free(text);
     return run;
 }
 

@@ -21,10 +21,10 @@ static char *read_page(void)
 /* Compiles one block and runs its tests; how many there were. */
 static uint32_t run_block(const char *block, size_t n, unsigned line)
 {
-    char *whole = NULL;
+    autofree char *whole = NULL;
     bool header = n > 6 && memcmp(block, "rules ", 6) == 0;
     ck_assert_int_ge(asprintf(&whole, "%s%.*s", header ? "" : "rules 1\npack page\n", (int)n, block), 0);
-    struct compiled c = compile_texts((const char *const[]){whole}, 1);
+    cleanup(compiled_free) struct compiled c = compile_texts((const char *const[]){whole}, 1);
     for (uint32_t i = 0; i < c.found.n && !c.set; i++)
         fputs(c.found.items[i].text, stderr);
     ck_assert_msg(c.set != NULL, "the block in line %u of rules/LANGUAGE.md does not compile", line);
@@ -36,21 +36,18 @@ static uint32_t run_block(const char *block, size_t n, unsigned line)
         if (!c.set->files[c.set->tests[i].place.file].builtin)
             tests[meant.n_tests++] = c.set->tests[i];
     }
-    struct rules_diagnostics d;
+    cleanup(rules_diagnostics_release) struct rules_diagnostics d;
     uint32_t run;
     ck_assert_int_eq(rules_run_tests(&meant, &d, &run), 0);
     for (uint32_t i = 0; i < d.n; i++)
         fputs(d.items[i].text, stderr);
     ck_assert_msg(d.n == 0, "tests of the block in line %u of rules/LANGUAGE.md fail", line);
-    rules_diagnostics_release(&d);
-    compiled_free(&c);
-    free(whole);
     return run;
 }
 
 UNIT(every_example_compiles_and_its_tests_pass)
 {
-    char *page = read_page();
+    autofree char *page = read_page();
     uint32_t n_blocks = 0, n_tests = 0;
     unsigned line = 1;
     for (char *at = page; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL, line++) {
@@ -65,5 +62,4 @@ UNIT(every_example_compiles_and_its_tests_pass)
     }
     ck_assert_uint_ge(n_blocks, 7);
     ck_assert_uint_ge(n_tests, 10);
-    free(page);
 }

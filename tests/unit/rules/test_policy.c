@@ -9,7 +9,7 @@
 /* Compiles the files beside the shipped packs and runs the tests of the user's; the failures as text. */
 static char *failures_of(const char *const *texts, size_t n)
 {
-    struct compiled c = compile_texts(texts, n);
+    cleanup(compiled_free) struct compiled c = compile_texts(texts, n);
     for (uint32_t i = 0; i < c.found.n && !c.set; i++)
         fputs(c.found.items[i].text, stderr);
     ck_assert_ptr_nonnull(c.set);
@@ -22,22 +22,19 @@ static char *failures_of(const char *const *texts, size_t n)
             tests[meant.n_tests++] = c.set->tests[i];
     }
     ck_assert_uint_gt(meant.n_tests, 0);
-    struct rules_diagnostics d;
+    cleanup(rules_diagnostics_release) struct rules_diagnostics d;
     uint32_t run;
     ck_assert_int_eq(rules_run_tests(&meant, &d, &run), 0);
     char *all = calloc(1, 65536);
     for (uint32_t i = 0; i < d.n; i++)
         strncat(all, d.items[i].text, 65535 - strlen(all));
-    rules_diagnostics_release(&d);
-    compiled_free(&c);
     return all;
 }
 
 static void passes(const char *const *texts, size_t n)
 {
-    char *text = failures_of(texts, n);
+    autofree char *text = failures_of(texts, n);
     ck_assert_str_eq(text, "");
-    free(text);
 }
 #define PASSES(...) \
     passes((const char *const[]){__VA_ARGS__}, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *))
@@ -102,7 +99,7 @@ UNIT(rates_are_no_share)
            "keep 1 per second\ndrop where leaf is ruby\n"
            "test \"t\" { stack go \"a\" expect kept 5 per minute  expect kept 1 per second  expect kept 0%\n"
            "           stack native \"a\" expect kept 1 per second }\n");
-    char *text =
+    autofree char *text =
         failures_of((const char *const[]){"rules 1\npack t\n"
                                           "keep 5 per minute where any frame is go\ndrop where linked\n"
                                           "test \"t\" { stack native \"a\" expect kept 5 per minute }\n"
@@ -112,18 +109,16 @@ UNIT(rates_are_no_share)
     ck_assert_ptr_nonnull(strstr(text, "test \"t\" failed"));
     ck_assert_ptr_nonnull(strstr(text, "test \"u\" failed"));
     ck_assert_ptr_nonnull(strstr(text, "test \"v\" failed"));
-    free(text);
 }
 
 UNIT(a_wrong_probability_says_which_rules_made_it)
 {
-    char *text = failures_of((const char *const[]){"rules 1\npack t\n"
-                                                   "keep 1.25%\nkeep 7% where linked\n"
-                                                   "test \"t\" { stack go \"a\" expect kept 2% }\n"},
-                             1);
+    autofree char *text = failures_of((const char *const[]){"rules 1\npack t\n"
+                                                            "keep 1.25%\nkeep 7% where linked\n"
+                                                            "test \"t\" { stack go \"a\" expect kept 2% }\n"},
+                                      1);
     ck_assert_ptr_nonnull(strstr(text, "     expected stack 1 to be kept with 2%, it is with 1.25%\n"
                                        "     because  line 3: keep 1.25%\n"));
-    free(text);
 }
 
 UNIT(a_rule_of_another_pack_is_not_asked_in_a_test)
@@ -214,8 +209,9 @@ static const struct rules_kept *ask(struct sender *s, uint32_t active)
 
 UNIT(what_a_forwarder_is_told)
 {
-    struct compiled c = compile_good("keep 1%\nkeep 2% where resource[\"tier\"] == \"gold\"\n"
-                                     "keep 9 per minute by sample[\"user\"] on cpu\n");
+    cleanup(compiled_free) struct compiled c =
+        compile_good("keep 1%\nkeep 2% where resource[\"tier\"] == \"gold\"\n"
+                     "keep 9 per minute by sample[\"user\"] on cpu\n");
     struct error e;
     struct rules_program *p = unit_made(rules_program_new(c.set, &e));
     struct sender s = {.m = unit_made(rules_matcher_new(p, NULL)), .p = p, .tier = "gold"};
@@ -244,7 +240,6 @@ UNIT(what_a_forwarder_is_told)
     }
     rules_matcher_free(s.m);
     rules_program_free(p);
-    compiled_free(&c);
 }
 
 UNIT(chances_of_three_decisions)
@@ -261,7 +256,7 @@ UNIT(chances_of_three_decisions)
 
 UNIT(shares_are_exact_to_a_millionth)
 {
-    struct compiled c =
+    cleanup(compiled_free) struct compiled c =
         compile_good("keep 0.0001%\nkeep 100%\nkeep 33.3333%\nkeep 1000000 per second\nkeep all\n");
     ck_assert_uint_eq(c.set->n_keeps, 5);
     ck_assert_uint_eq(c.set->keeps[0].share, 1);
@@ -269,7 +264,6 @@ UNIT(shares_are_exact_to_a_millionth)
     ck_assert_uint_eq(c.set->keeps[2].share, 333333);
     ck_assert_uint_eq(c.set->keeps[3].count, 1000000);
     ck_assert(c.set->keeps[4].all && c.set->keeps[4].share == RULE_SHARE_ONE);
-    compiled_free(&c);
 }
 
 /* ---- override ---- */
@@ -291,7 +285,7 @@ UNIT(an_override_replaces_the_clauses_it_names)
                  "test \"t\" { resource[\"r\"] = \"v\"\n"
                  "    stack go \"mine1\" < go \"x\"\n    stack go \"hot\"\n"
                  "    expect b.time 10ms { kind = \"k\", extra = \"v\" } }\n");
-    struct compiled c =
+    cleanup(compiled_free) struct compiled c =
         compile_texts((const char *const[]){BASE, "rules 1\npack mine\n"
                                                   "override counter b.time { limit 5 largest "
                                                   "describe \"mine\" off value samples unit \"1\" }\n"},
@@ -303,7 +297,6 @@ UNIT(an_override_replaces_the_clauses_it_names)
     ck_assert(m->largest && m->off && !m->enabled);
     ck_assert_int_eq(m->sources[0].value, RULE_VALUE_SAMPLES);
     ck_assert_uint_eq(m->sources[0].n_labels, 2);
-    compiled_free(&c);
 }
 
 UNIT(an_override_s_labels_mean_every_source)
@@ -343,31 +336,28 @@ UNIT(tests_do_not_see_what_later_files_change)
 
 UNIT(a_label_of_an_override_is_given_once)
 {
-    struct compiled c = compile_texts(
+    cleanup(compiled_free) struct compiled c = compile_texts(
         (const char *const[]){BASE, "rules 1\npack mine\n"
                                     "override counter b.two { label kind = \"1\"  label kind = \"2\" }\n"},
         2);
     ck_assert_ptr_null(c.set);
     ck_assert_str_eq(first_found(&c)->code, "E120");
-    compiled_free(&c);
 }
 
 UNIT(where_of_a_metric_with_several_sources_cannot_be_replaced)
 {
-    struct compiled c = compile_texts(
+    cleanup(compiled_free) struct compiled c = compile_texts(
         (const char *const[]){BASE, "rules 1\npack mine\noverride counter b.two { where leaf is jvm }\n"}, 2);
     ck_assert_ptr_null(c.set);
     ck_assert_str_eq(first_found(&c)->code, "E132");
-    compiled_free(&c);
 }
 
 UNIT(what_an_override_makes_of_a_metric_is_checked)
 {
-    struct compiled c = compile_texts(
+    cleanup(compiled_free) struct compiled c = compile_texts(
         (const char *const[]){BASE, "rules 1\npack mine\noverride counter b.time { unit \"By\" }\n"}, 2);
     ck_assert_ptr_null(c.set);
     ck_assert_str_eq(first_found(&c)->code, "E122");
-    compiled_free(&c);
 }
 
 /* ---- extend ---- */
@@ -417,12 +407,11 @@ UNIT(an_extended_table_has_a_bound)
 
 UNIT(largest_and_last_are_said_to_whom_they_concern)
 {
-    struct compiled c =
+    cleanup(compiled_free) struct compiled c =
         compile_good("counter x.time { on cpu  limit 3 largest }\n"
                      "gauge x.size { on alloc  combine last }\ncounter x.other { on cpu  limit 4 }");
     ck_assert(metric_named(c.set, "x.time")->largest);
     ck_assert_uint_eq(metric_named(c.set, "x.time")->limit, 3);
     ck_assert(!metric_named(c.set, "x.other")->largest);
     ck_assert_int_eq(metric_named(c.set, "x.size")->combine, RULE_COMBINE_LAST);
-    compiled_free(&c);
 }

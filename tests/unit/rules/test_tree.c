@@ -23,7 +23,7 @@ static const struct rule_text *label_of(struct compiled *c, const char *label, c
 
 UNIT(a_bare_pattern_is_about_the_function)
 {
-    struct compiled c;
+    cleanup(compiled_free) struct compiled c;
     const struct rule_sample *s = where_of(&c, "leaf is (\"a*\" | /b$x/i | none)", "");
     ck_assert_int_eq(s->op, RULE_SAMPLE_REF_IS);
     ck_assert_int_eq(s->ref.kind, RULE_REF_LEAF);
@@ -33,12 +33,11 @@ UNIT(a_bare_pattern_is_about_the_function)
     ck_assert_int_eq(s->frame->pattern->atoms[0]->kind, RULE_GLOB);
     ck_assert_int_eq(s->frame->pattern->atoms[1]->kind, RULE_REGEX);
     ck_assert(s->frame->pattern->atoms[1]->nocase);
-    compiled_free(&c);
 }
 
 UNIT(frame_conditions)
 {
-    struct compiled c;
+    cleanup(compiled_free) struct compiled c;
     const struct rule_sample *s = where_of(
         &c, "any frame is (kernel and not \"a\" and library !~ \"b*\" and file != none and inlined)", "");
     const struct rule_frame *f = s->frame;
@@ -57,21 +56,19 @@ UNIT(frame_conditions)
     ck_assert_int_eq(f->kids[3]->op, RULE_FRAME_EQUAL);
     ck_assert(f->kids[3]->negated && !f->kids[3]->literal.p);
     ck_assert_int_eq(f->kids[4]->op, RULE_FRAME_INLINED);
-    compiled_free(&c);
 }
 
 UNIT(an_empty_literal_is_not_none)
 {
-    struct compiled c;
+    cleanup(compiled_free) struct compiled c;
     const struct rule_sample *s = where_of(&c, "leaf is (function == \"\")", "");
     ck_assert_ptr_nonnull(s->frame->literal.p);
     ck_assert_uint_eq(s->frame->literal.n, 0);
-    compiled_free(&c);
 }
 
 UNIT(definitions_are_shared_nodes)
 {
-    struct compiled c =
+    cleanup(compiled_free) struct compiled c =
         compile_good("pattern p = \"a\" | \"b\"\nframe f = g or p\nframe g = go and p\nframe alias = g\n"
                      "counter x.m { on cpu where any frame is f and leaf is alias }\n"
                      "counter x.n { on cpu where root is p and any frame is p }");
@@ -84,21 +81,19 @@ UNIT(definitions_are_shared_nodes)
     s = metric_named(c.set, "x.n")->sources[0].where;
     ck_assert_ptr_eq(s->kids[0]->frame, s->kids[1]->frame);
     ck_assert_bytes(s->kids[0]->frame->pattern->name, "p");
-    compiled_free(&c);
 }
 
 UNIT(pattern_lists_are_flat_and_hold_each_atom_once)
 {
-    struct compiled c =
+    cleanup(compiled_free) struct compiled c =
         compile_good("pattern a = \"1\" | \"2\"\npattern b = a | \"3\" | a\npattern c = b | a | none\n"
                      "counter x.m { on cpu where leaf is c }");
     ck_assert_uint_eq(metric_named(c.set, "x.m")->sources[0].where->frame->pattern->n_atoms, 3);
-    compiled_free(&c);
 }
 
 UNIT(regions_and_references)
 {
-    struct compiled c;
+    cleanup(compiled_free) struct compiled c;
     const struct rule_sample *s = where_of(
         &c, "no frame in r is go and first (go or jvm) in r is \"a\" and last go is \"b\" and root is \"c\"",
         "region r = frames after go while (kernel or go) through \"end\"\nregion q = frames before go");
@@ -114,23 +109,21 @@ UNIT(regions_and_references)
     ck_assert_int_eq(s->kids[2]->ref.kind, RULE_REF_LAST);
     ck_assert_ptr_null(s->kids[2]->ref.region);
     ck_assert_int_eq(s->kids[3]->ref.kind, RULE_REF_ROOT);
-    compiled_free(&c);
 }
 
 UNIT(calls_chains)
 {
-    struct compiled c;
+    cleanup(compiled_free) struct compiled c;
     const struct rule_sample *s = where_of(&c, "go calls \"a*\" directly calls native", "");
     ck_assert_int_eq(s->op, RULE_SAMPLE_CALLS);
     ck_assert_uint_eq(s->n_chain, 3);
     ck_assert(!s->directly[0]);
     ck_assert(s->directly[1]);
-    compiled_free(&c);
 }
 
 UNIT(sample_logic_and_comparisons)
 {
-    struct compiled c;
+    cleanup(compiled_free) struct compiled c;
     const struct rule_sample *s = where_of(
         &c,
         "(not linked or every frame is go) and (attr[\"a\"] ?? \"b\") !~ \"c*\" and none != sample[\"x\"]",
@@ -147,12 +140,11 @@ UNIT(sample_logic_and_comparisons)
     ck_assert(s->kids[2]->negated);
     ck_assert_int_eq(s->kids[2]->text->choices[0].parts[0].kind, RULE_TEXT_NONE);
     ck_assert_int_eq(s->kids[2]->text2->choices[0].parts[0].scope, RULE_SCOPE_SAMPLE);
-    compiled_free(&c);
 }
 
 UNIT(texts)
 {
-    struct compiled c;
+    cleanup(compiled_free) struct compiled c;
     const struct rule_text *t = label_of(
         &c,
         "profile.type + \"_\" + profile.unit when linked ?? capture /(a)/ from (resource[\"k\"] ?? named) ?? "
@@ -176,12 +168,11 @@ UNIT(texts)
     ck_assert_int_eq(t->choices[5].parts[0].kind, RULE_TEXT_GROUP);
     ck_assert_ptr_eq(t->choices[5].parts[0].text,
                      t->choices[1].parts[0].from->text->choices[1].parts[0].text);
-    compiled_free(&c);
 }
 
 UNIT(tables)
 {
-    struct compiled c = compile_good(
+    cleanup(compiled_free) struct compiled c = compile_good(
         "table t (a, b) over frames nearest leaf {\n go when linked => \"x\", -\n jvm => function, capture /(y)/ from file\n"
         " else => -, \"z\" }\ntable f (k) { go => function else => none }\ncounter x.m { on cpu label t.* }\n"
         "frame uses = f.k ~ \"q\"\ncounter x.n { on cpu where leaf is uses }");
@@ -201,12 +192,11 @@ UNIT(tables)
     const struct rule_frame *f = metric_named(c.set, "x.n")->sources[0].where->frame;
     ck_assert_int_eq(f->field.field, RULE_FIELD_COLUMN);
     ck_assert(!f->field.table->over);
-    compiled_free(&c);
 }
 
 UNIT(metrics_and_their_defaults)
 {
-    struct compiled c = compile_good(
+    cleanup(compiled_free) struct compiled c = compile_good(
         "counter x.time { on wall }\ngauge x.sum { on alloc off }\n"
         "counter x.each { on any each distinct frame in r is (go) label f = type of frame limit 7 }\n"
         "gauge x.mean { on \"a/b\" | /c/ describe \"d\" unit \"{thing}\" value samples combine mean }\n"
@@ -236,19 +226,18 @@ UNIT(metrics_and_their_defaults)
     ck_assert_ptr_eq(m->sources[1].on, m->sources[0].on);
     ck_assert_int_eq(m->sources[1].value, RULE_VALUE_EVENTS);
     ck_assert_ptr_nonnull(m->sources[1].where);
-    compiled_free(&c);
 }
 
 UNIT(a_text_that_says_frame_is_known_in_a_rule_with_each)
 {
-    struct compiled c = compile_good("text t = function of frame\n"
-                                     "counter x.m { on cpu each frame label f = t ?? \"x\" limit 3 }");
-    compiled_free(&c);
+    cleanup(compiled_free) struct compiled c =
+        compile_good("text t = function of frame\n"
+                     "counter x.m { on cpu each frame label f = t ?? \"x\" limit 3 }");
 }
 
 UNIT(tests_as_written)
 {
-    struct compiled c = compile_good(
+    cleanup(compiled_free) struct compiled c = compile_good(
         "counter x.m { on any value events label a = sample[\"k\"] }\n"
         "test \"one\" {\n type \"cpu/nanoseconds\" period 5ms linked\n resource[\"r\"] = \"v\"\n sample[\"k\"] = \"0\"\n"
         " stack inlined go \"f\" < go \"g\" in \"/m\" at \"x.go\" < type \"a b\" < untyped < cobol \"h\"\n events 3 value 12\n"
@@ -291,5 +280,4 @@ UNIT(tests_as_written)
     ck_assert_int_eq(t->expects[3].kind, RULE_EXPECT_THAT);
     ck_assert_uint_eq(t->expects[3].sample, 1);
     ck_assert_uint_eq(t->set->n_metrics, 1);
-    compiled_free(&c);
 }

@@ -226,7 +226,7 @@ static bool hear(int fd, const char *end, struct buffer *heard)
 
 UNIT(answers_several_requests_on_one_connection)
 {
-    struct buffer heard = {0};
+    cleanup(buffer_release) struct buffer heard = {0};
     start();
     int fd = dial();
     tell(fd, HEALTH);
@@ -241,12 +241,11 @@ UNIT(answers_several_requests_on_one_connection)
     ck_assert(first && second && first < second);
     close(fd);
     stop();
-    buffer_release(&heard);
 }
 
 UNIT(a_bad_request_is_answered_and_what_is_no_http_is_closed)
 {
-    struct buffer heard = {0};
+    cleanup(buffer_release) struct buffer heard = {0};
     start();
     int fd = dial();
     tell(fd, "GET / HTTP/1.1\r\nno field\r\n\r\n");
@@ -260,15 +259,13 @@ UNIT(a_bad_request_is_answered_and_what_is_no_http_is_closed)
     ck_assert_uint_eq(heard.n, 0);
     close(fd);
     stop();
-    buffer_release(&heard);
 }
 
 static void expect(int fd, const char *request, const char *end)
 {
-    struct buffer heard = {0};
+    cleanup(buffer_release) struct buffer heard = {0};
     tell(fd, request);
     ck_assert(hear(fd, end, &heard));
-    buffer_release(&heard);
 }
 
 static void expect_health(int fd)
@@ -283,10 +280,9 @@ static void expect_page(int fd)
 
 static void expect_closed(int fd)
 {
-    struct buffer heard = {0};
+    cleanup(buffer_release) struct buffer heard = {0};
     ck_assert(!hear(fd, "never", &heard));
     ck_assert_uint_eq(heard.n, 0);
-    buffer_release(&heard);
 }
 
 UNIT(who_wants_nothing_makes_room_the_longest_idle_first)
@@ -326,7 +322,7 @@ UNIT(half_a_request_holds_no_place)
 
 UNIT(nor_half_a_body_that_nobody_waits_for)
 {
-    struct buffer heard = {0};
+    cleanup(buffer_release) struct buffer heard = {0};
     int fd[65];
     start();
     for (int i = 0; i < 64; i++) {
@@ -341,7 +337,6 @@ UNIT(nor_half_a_body_that_nobody_waits_for)
     expect_closed(fd[0]);
     hang_up(fd, 65);
     stop();
-    buffer_release(&heard);
 }
 
 /* Those who wait for a page of metrics, first come, and as many others as there is room for. */
@@ -369,7 +364,7 @@ static void crowd(uint64_t stall_ns, int fd[static 65])
 
 UNIT(who_waits_for_an_answer_stays)
 {
-    struct buffer heard = {0};
+    cleanup(buffer_release) struct buffer heard = {0};
     int fd[65];
     crowd(0, fd);
     expect_closed(fd[4]);
@@ -380,7 +375,6 @@ UNIT(who_waits_for_an_answer_stays)
     }
     hang_up(fd, 65);
     stop();
-    buffer_release(&heard);
 }
 
 UNIT(but_not_for_ever)
@@ -491,7 +485,7 @@ UNIT(metrics_are_gzipped_when_that_is_accepted)
 /* As many as there are places; one more is asked to come back. */
 static void fill_places(uint32_t n)
 {
-    struct buffer heard = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer heard = BUFFER_INIT(0);
     int fd[4];
     metrics.held = true;
     for (uint32_t i = 0; i < n; i++) {
@@ -511,7 +505,6 @@ static void fill_places(uint32_t n)
         ck_assert(hear(fd[i], LAST_CHUNK, &heard));
         close(fd[i]);
     }
-    buffer_release(&heard);
 }
 
 UNIT(health_is_told_while_pages_are_made_and_a_fifth_is_asked_to_come_back)
@@ -653,17 +646,14 @@ UNIT(a_page_that_was_left_lying_is_not)
 
 UNIT(what_was_read_or_not_is_settled_at_the_end)
 {
-    struct buffer heard = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer heard = BUFFER_INIT(0);
     start();
-    int fd = dial(), other = dial();
+    autoclose int fd = dial(), other = dial();
     expect_page(fd);
     tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     ck_assert(!hear(other, "never", &heard)); /* but it stays open */
     ck_assert_uint_eq(metrics.n_receipts, 2);
     stop();
-    close(fd);
-    close(other);
-    buffer_release(&heard);
 }
 
 /* ---- those who do not read ---- */

@@ -39,7 +39,7 @@ static inline void streams_add_attrs(struct buffer *id, const struct attr *attrs
 static inline void streams_point(struct streams *s, const struct metric_resource *r, const struct metric *m,
                                  const struct metric_point *p)
 {
-    struct buffer id = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer id = BUFFER_INIT(0);
     bool is_delta = m->temporality == METRIC_DELTA;
     ck_assert_uint_gt(p->time_unix_nano, p->start_unix_nano);
     buffer_printf(&id, "%.*s;", BYTES_FMT(m->name));
@@ -66,7 +66,6 @@ static inline void streams_point(struct streams *s, const struct metric_resource
         ck_assert_int_ge(value, s->value[at]); /* within one start time a sum never goes down */
         s->value[at] = value;
     }
-    buffer_release(&id);
 }
 
 static inline void streams_read(struct streams *s, const struct metric_batch *b)

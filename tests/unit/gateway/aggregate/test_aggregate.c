@@ -70,7 +70,7 @@ UNIT(the_kind_of_a_value_tells_sets_apart)
 
 UNIT(attributes_of_every_kind_come_back)
 {
-    struct buffer set = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer set = BUFFER_INIT(0);
     struct attr in[] = {
         {BYTES_LIT("a"), {.kind = ATTR_BOOL, .boolean = true}},
         {BYTES_LIT("b"), {.kind = ATTR_INT, .integer = INT64_MIN}},
@@ -80,7 +80,7 @@ UNIT(attributes_of_every_kind_come_back)
         {BYTES_LIT("f"), {.kind = ATTR_EMPTY}},
     };
     ck_assert_int_eq(attrset_encode(&set, in, ARRAY_LEN(in)), 0);
-    struct arena arena = ARENA_INIT(NULL);
+    cleanup(arena_release) struct arena arena = ARENA_INIT(NULL);
     const struct attr *out;
     uint32_t n;
     ck_assert_int_eq(attrset_decode(buffer_bytes(&set), &arena, &out, &n), 0);
@@ -94,8 +94,6 @@ UNIT(attributes_of_every_kind_come_back)
     ck_assert_double_eq(out[2].value.real, -0.5);
     ck_assert(bytes_eq(out[3].value.text, in[3].value.text));
     ck_assert(bytes_eq(out[4].value.text, in[4].value.text));
-    arena_release(&arena);
-    buffer_release(&set);
 }
 
 UNIT(long_values_are_cut_between_characters_and_counted)
@@ -113,7 +111,7 @@ UNIT(long_values_are_cut_between_characters_and_counted)
          BYTES_LIT("\xff\xff\xff\xff\xff\xff\xff\xff")},
         {ATTR_ARRAY, BYTES_LIT("half of it is none"), {0}},
     };
-    struct buffer set = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer set = BUFFER_INIT(0);
     uint64_t cut = 0;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct attr in = {BYTES_LIT("k"), {.kind = cases[i].kind, .text = cases[i].in}}, out;
@@ -126,7 +124,6 @@ UNIT(long_values_are_cut_between_characters_and_counted)
                       "%zu", i);
     }
     ck_assert_uint_eq(cut, 5);
-    buffer_release(&set);
 }
 
 UNIT(two_names_that_are_one_when_cut_add_up)
@@ -145,7 +142,7 @@ UNIT(two_names_that_are_one_when_cut_add_up)
 UNIT(bad_bytes_become_replacement_characters)
 {
     /* Two keys that become equal by it are one: the first. */
-    struct buffer set = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer set = BUFFER_INIT(0);
     struct attr twice[] = {text("k\xff", "1"), text("k\xfe", "2"), text("a", "3")};
     ck_assert_int_eq(attrset_encode(&set, twice, 3), 0);
     struct bytes rest = buffer_bytes(&set);
@@ -154,7 +151,6 @@ UNIT(bad_bytes_become_replacement_characters)
     ck_assert(attrset_next(&rest, &attr) && bytes_is(attr.key, "k\xef\xbf\xbd"));
     ck_assert(bytes_is(attr.value.text, "1"));
     ck_assert(!attrset_next(&rest, &attr));
-    buffer_release(&set);
 }
 
 UNIT(a_take_hands_over_sums_and_new_names_once)

@@ -78,7 +78,7 @@ static const struct metric_point *point(const struct metric_batch *b, const char
 
 UNIT(the_heaviest_of_a_window_have_names_whoever_came_first)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w, METRIC_DELTA);
     static const char *const labels[] = {"a", "b", "c", "d"};
     for (int i = 0; i < 4; i++) {
@@ -101,12 +101,11 @@ UNIT(the_heaviest_of_a_window_have_names_whoever_came_first)
     ck_assert_int_eq(unit_made(point(b, "c"))->integer, 2);
     ck_assert_int_eq(unit_made(point(b, NULL))->integer, 1);
     metric_batch_free(b);
-    world_end(&w);
 }
 
 UNIT(a_name_once_told_stays_and_overflow_never_falls)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w, METRIC_CUMULATIVE);
     add(&w, 0, "a", 5);
     add(&w, 0, "b", 4);
@@ -131,12 +130,11 @@ UNIT(a_name_once_told_stays_and_overflow_never_falls)
     ck_assert_int_eq(unit_made(point(b, "d"))->integer, 7);
     ck_assert_int_eq(unit_made(point(b, NULL))->integer, 3);
     metric_batch_free(b);
-    world_end(&w);
 }
 
 UNIT(where_all_names_are_taken_the_one_that_was_not_heavy_for_longest_goes)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     char label[16];
     world_init(&w, METRIC_CUMULATIVE);
     for (int i = 0; i < 8; i += 2) { /* four times the limit */
@@ -181,7 +179,6 @@ UNIT(where_all_names_are_taken_the_one_that_was_not_heavy_for_longest_goes)
         }
         metric_batch_free(b);
     }
-    world_end(&w);
 }
 
 /* Every label set that has more than a 4N-th of all is named, whatever comes between; names tell no more than
@@ -189,7 +186,7 @@ UNIT(where_all_names_are_taken_the_one_that_was_not_heavy_for_longest_goes)
 UNIT(the_heavy_are_found_among_very_many)
 {
     for (int t = METRIC_DELTA; t <= METRIC_CUMULATIVE; t++) {
-        struct world w;
+        cleanup(world_end) struct world w;
         struct rng rng;
         int64_t heavy[8] = {0}, total = 0;
         char label[16];
@@ -224,13 +221,12 @@ UNIT(the_heavy_are_found_among_very_many)
         ck_assert_int_eq(streams_total(&streams, "many"), total);
         streams_release(&streams);
         metric_batch_free(b);
-        world_end(&w);
     }
 }
 
 UNIT(names_that_were_candidates_for_a_while_do_not_pile_up)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     char label[32];
     size_t at_half = 0;
     world_init(&w, METRIC_CUMULATIVE);
@@ -251,12 +247,11 @@ UNIT(names_that_were_candidates_for_a_while_do_not_pile_up)
     ck_assert_int_eq(streams_total(&streams, "many"), 200 * 500 * 501 / 2);
     streams_release(&streams);
     metric_batch_free(b);
-    world_end(&w);
 }
 
 UNIT(an_example_goes_with_the_name)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     struct aggregate_exemplar e = {.trace_id = {1}, .span_id = {2}, .time_unix_nano = T0, .value = 3};
     struct attr attr = {BYTES_LIT("service.name"), {.kind = ATTR_STRING, .text = BYTES_LIT("shop")}};
     struct aggregate_label l = {BYTES_LIT("l"), BYTES_LIT("a")};
@@ -272,14 +267,13 @@ UNIT(an_example_goes_with_the_name)
     ck_assert_ptr_null(unit_made(point(b, "b"))->exemplar);
     ck_assert_ptr_null(unit_made(point(b, NULL))->exemplar);
     metric_batch_free(b);
-    world_end(&w);
 }
 
 UNIT(without_memory_it_is_in_overflow_and_nothing_lost)
 {
     struct budget workers = BUDGET_INIT((size_t)64 << 20, NULL);
     for (size_t limit = 16 << 10; limit < 400 << 10; limit += limit / 2) {
-        struct world w = {.budget = BUDGET_INIT(limit, NULL), .now = T0};
+        cleanup(world_end) struct world w = {.budget = BUDGET_INIT(limit, NULL), .now = T0};
         struct output_options options = OUTPUT_OPTIONS_DEFAULT;
         options.temporality = METRIC_CUMULATIVE;
         w.s = unit_made(store_new(metrics, ARRAY_LEN(metrics), 1, &w.budget, NULL));
@@ -302,7 +296,6 @@ UNIT(without_memory_it_is_in_overflow_and_nothing_lost)
         ck_assert_int_eq(streams_total(&streams, "many"), total);
         streams_release(&streams);
         metric_batch_free(b);
-        world_end(&w);
     }
     ck_assert_uint_eq(workers.used, 0);
 }

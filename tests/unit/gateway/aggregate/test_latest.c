@@ -95,7 +95,7 @@ static const char *shown(struct output *o, uint64_t now)
 
 UNIT(the_newest_by_time_counts_whatever_comes_after)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w);
     say(&w, 0, 7, T0 + 20, "x", 200, NULL, 0);
     say(&w, 0, 7, T0 + 10, "x", 100, NULL, 0); /* late */
@@ -107,12 +107,11 @@ UNIT(the_newest_by_time_counts_whatever_comes_after)
     say(&w, 2, 7, T0 + 30, "x", 50, NULL, 0);
     apply(&w, 2, T0 + 4 * SECOND);
     ck_assert_str_eq(shown(w.all, T0 + 4 * SECOND), "7 x=50;");
-    world_end(&w);
 }
 
 UNIT(of_two_of_one_time_the_later_counts)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w);
     say(&w, 0, 7, T0, "x", 1, NULL, 0);
     say(&w, 1, 7, T0, "x", 2, NULL, 0);
@@ -122,12 +121,11 @@ UNIT(of_two_of_one_time_the_later_counts)
     say(&w, 0, 7, T0, "x", 3, NULL, 0);
     apply(&w, 0, T0 + 2 * SECOND);
     ck_assert_str_eq(shown(w.all, T0 + 2 * SECOND), "7 x=3;");
-    world_end(&w);
 }
 
 UNIT(what_the_newest_does_not_say_is_gone)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w);
     say(&w, 0, 7, T0, "x", 1, "y", 2);
     apply(&w, 0, T0 + SECOND);
@@ -137,12 +135,11 @@ UNIT(what_the_newest_does_not_say_is_gone)
     const char *text = shown(w.all, T0 + 2 * SECOND);
     ck_assert_str_eq(text, "7 x=0†;7 y=5;7 z=6;");
     ck_assert_str_eq(shown(w.all, T0 + 3 * SECOND), "7 y=5;7 z=6;");
-    world_end(&w);
 }
 
 UNIT(processes_that_become_one_add_up)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w);
     say(&w, 0, 7, T0, "x", 100, NULL, 0);
     say(&w, 1, 8, T0 + 5, "x", 10, NULL, 0);
@@ -158,12 +155,11 @@ UNIT(processes_that_become_one_add_up)
     ck_assert_str_eq(shown(w.services, T0 + 302 * SECOND), "0 x=91;");
     ck_assert_str_eq(shown(w.services, T0 + 501 * SECOND), "0 x=0†;");
     ck_assert_str_eq(shown(w.services, T0 + 502 * SECOND), "");
-    world_end(&w);
 }
 
 UNIT(a_delta_output_tells_it_when_there_is_news)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w);
     say(&w, 0, 7, T0, "x", 1, NULL, 0);
     apply(&w, 0, T0 + SECOND);
@@ -172,12 +168,11 @@ UNIT(a_delta_output_tells_it_when_there_is_news)
     say(&w, 0, 8, T0, "x", 4, NULL, 0);
     apply(&w, 0, T0 + 3 * SECOND);
     ck_assert_str_eq(shown(w.delta, T0 + 3 * SECOND), "8 x=4;");
-    world_end(&w);
 }
 
 UNIT(a_clock_that_ran_ahead_is_forgotten_with_its_series)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w);
     say(&w, 0, 7, T0 + 1000 * SECOND, "x", 1, NULL, 0);
     apply(&w, 0, T0 + SECOND);
@@ -186,7 +181,6 @@ UNIT(a_clock_that_ran_ahead_is_forgotten_with_its_series)
     ck_assert_str_eq(shown(w.all, T0 + 3 * SECOND), "7 x=1;");
     shown(w.all, T0 + 400 * SECOND);
     ck_assert_str_eq(shown(w.all, T0 + 401 * SECOND), "");
-    world_end(&w);
 }
 
 /* Whatever workers, hand-overs and collects there are: shown is what the newest profile of each process says,
@@ -194,7 +188,7 @@ UNIT(a_clock_that_ran_ahead_is_forgotten_with_its_series)
 /* Ours: what was heard by a clock that was a day ahead is quiet five minutes after it was put right. */
 UNIT(our_clock_that_is_put_right)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w);
     say(&w, 0, 7, T0 + 20, "x", 200, NULL, 0);
     apply(&w, 0, T0 + 86400 * SECOND);
@@ -205,13 +199,12 @@ UNIT(our_clock_that_is_put_right)
     say(&w, 0, 8, T0 + 40, "y", 2, NULL, 0);
     apply(&w, 0, T0 + 300 * SECOND);
     ck_assert_str_eq(shown(w.all, T0 + 311 * SECOND), "7 x=0†;8 y=2;");
-    world_end(&w);
 }
 
 UNIT(property_the_newest_of_each_process)
 {
     for (uint64_t seed = 1; seed <= unit_rounds(5); seed++) {
-        struct world w;
+        cleanup(world_end) struct world w;
         struct rng rng;
         struct {
             uint64_t time;
@@ -243,13 +236,12 @@ UNIT(property_the_newest_of_each_process)
             sum += newest[pid].value;
         snprintf(expected, sizeof expected, "0 x=%lld;", sum);
         ck_assert_str_eq(shown(w.services, now), expected);
-        world_end(&w);
     }
 }
 
 UNIT(dead_processes_are_forgotten)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     size_t at_half = 0;
     world_init(&w);
     for (int round = 0; round < 2000; round++) {
@@ -264,5 +256,4 @@ UNIT(dead_processes_are_forgotten)
     }
     ck_assert_uint_lt(w.budget.used, at_half + (8 << 20)); /* the worker's own dictionary grows, too */
     ck_assert_str_eq(shown(w.services, T0 + 19990 * SECOND), "0 x=600;");
-    world_end(&w);
 }

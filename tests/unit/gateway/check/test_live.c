@@ -53,41 +53,37 @@ static void look(struct seen *s, const char *scope)
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     size_t n;
-    uint8_t *body = request(scope, &n);
+    autofree uint8_t *body = request(scope, &n);
     ck_assert_int_eq(profiles_decode(&s->view, bytes_of(body, n), &limits, &e), 0);
     live_look(s->live, bytes_of(body, n), PROFILES_LAYOUT_UNKNOWN, &s->view);
-    free(body);
 }
 
 /* Whether /metrics has that of findings. */
 static bool says(const struct seen *s, const char *series)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(board_prometheus(s->board, &out), 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
-    const bool has = strstr((char *)out.p, series) != NULL;
-    buffer_release(&out);
-    return has;
+    return strstr((char *)out.p, series) != NULL;
 }
 
 UNIT(findings_are_told_by_producer)
 {
-    struct seen s = seen_new(1, NULL);
+    cleanup(seen_free) struct seen s = seen_new(1, NULL);
     look(&s, "alpha");
     look(&s, "alpha");
     look(&s, "gamma");
     ck_assert(says(&s, "{rule=\"no-dictionary\",severity=\"error\",producer=\"alpha\"} 2\n"));
     ck_assert(says(&s, "{rule=\"no-dictionary\",severity=\"error\",producer=\"gamma\"} 1\n"));
     ck_assert(!says(&s, "{rule=\"no-scopes\""));
-    seen_free(&s);
 }
 
 UNIT(the_page_has_the_last_finding_of_each_rule_and_producer)
 {
-    struct seen s = seen_new(1, NULL);
+    cleanup(seen_free) struct seen s = seen_new(1, NULL);
     for (int i = 0; i < 3; i++)
         look(&s, "a\"<\x01z");
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     struct admin_answer answer = {.text = &text};
     const struct admin_page page = board_page(s.board);
     page.handle(page.context, NULL, &answer);
@@ -96,32 +92,28 @@ UNIT(the_page_has_the_last_finding_of_each_rule_and_producer)
     ck_assert_ptr_nonnull(first);
     ck_assert_ptr_null(strstr(first + 1, "\"rule\":\"no-dictionary\""));
     ck_assert_ptr_nonnull(strstr((char *)text.p, "\"producer\":\"a\\\"<?z\""));
-    buffer_release(&text);
-    seen_free(&s);
 }
 
 UNIT(nothing_is_said_when_nothing_was_found)
 {
-    struct seen s = seen_new(1, NULL);
+    cleanup(seen_free) struct seen s = seen_new(1, NULL);
     struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(board_prometheus(s.board, &out), 0);
     ck_assert_uint_eq(out.n, 0);
-    seen_free(&s);
 }
 
 UNIT(a_refused_request_is_of_nobody)
 {
-    struct seen s = seen_new(1, NULL);
+    cleanup(seen_free) struct seen s = seen_new(1, NULL);
     uint8_t body[2 + PROFILES_PADDING] = {0x0a, 0x7f};
     live_look(s.live, bytes_of(body, 2), PROFILES_LAYOUT_UNKNOWN, NULL);
     ck_assert(says(&s, "{rule=\"malformed\",severity=\"error\",producer=\"unknown\"} 1\n"));
-    seen_free(&s);
 }
 
 /* With next to no share, what was saved up is spent, and then requests pass. */
 UNIT(the_share_bounds_the_work)
 {
-    struct seen s = seen_new(1e-9, NULL);
+    cleanup(seen_free) struct seen s = seen_new(1e-9, NULL);
     const uint64_t patience = clock_monotonic() + unit_patience(60 * (uint64_t)NSEC_PER_SEC);
     uint32_t n = 0;
     while (stats_read(STATS_CHECK_SKIPPED) == 0 && clock_monotonic() < patience) {
@@ -131,19 +123,16 @@ UNIT(the_share_bounds_the_work)
     ck_assert_uint_eq(stats_read(STATS_CHECK_SKIPPED), 1);
     ck_assert_uint_eq(stats_read(STATS_CHECK_CHECKED), n - 1);
     ck_assert_uint_gt(n, 1);
-    seen_free(&s);
 }
 
 UNIT(a_large_request_is_passed_over)
 {
-    struct seen s = seen_new(1, NULL);
-    uint8_t *body = calloc(1, LIVE_BYTES_MAX + 1 + PROFILES_PADDING);
+    cleanup(seen_free) struct seen s = seen_new(1, NULL);
+    autofree uint8_t *body = calloc(1, LIVE_BYTES_MAX + 1 + PROFILES_PADDING);
     ck_assert_ptr_nonnull(body);
     live_look(s.live, bytes_of(body, LIVE_BYTES_MAX + 1), PROFILES_LAYOUT_UNKNOWN, NULL);
     ck_assert_uint_eq(stats_read(STATS_CHECK_TOO_LARGE), 1);
     ck_assert_uint_eq(stats_read(STATS_CHECK_CHECKED), 0);
-    free(body);
-    seen_free(&s);
 }
 
 UNIT(without_memory_a_request_is_passed_over)
@@ -159,13 +148,13 @@ UNIT(without_memory_a_request_is_passed_over)
 /* The oldest goes when there is no room for more. */
 UNIT(the_last_findings_are_bounded)
 {
-    struct seen s = seen_new(1, NULL);
+    cleanup(seen_free) struct seen s = seen_new(1, NULL);
     char name[8];
     for (uint32_t i = 0; i < 80; i++) {
         snprintf(name, sizeof name, "n%04u", i);
         look(&s, name);
     }
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     struct admin_answer answer = {.text = &text};
     const struct admin_page page = board_page(s.board);
     page.handle(page.context, NULL, &answer);
@@ -174,6 +163,4 @@ UNIT(the_last_findings_are_bounded)
     for (const char *p = (char *)text.p; (p = strstr(p, "\"timeUnixNano\"")); p++)
         n++;
     ck_assert_uint_eq(n, BOARD_LATEST);
-    buffer_release(&text);
-    seen_free(&s);
 }

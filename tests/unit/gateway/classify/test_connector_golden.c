@@ -80,7 +80,7 @@ static char *attributes_text(struct json_object *attrs, bool typed)
 {
     char *lines[64];
     size_t n = attrs ? json_object_array_length(attrs) : 0;
-    struct intern one = INTERN_INIT(NULL);
+    cleanup(intern_release) struct intern one = INTERN_INIT(NULL);
     ck_assert_uint_le(n, 64);
     for (size_t i = 0; i < n; i++) {
         struct json_object *attr = json_object_array_get_idx(attrs, i), *value, *v;
@@ -115,7 +115,6 @@ static char *attributes_text(struct json_object *attrs, bool typed)
     }
     fake_intern(&one, "", lines, (uint32_t)n);
     char *text = unit_made(bytes_dup(intern_get(&one, 0)));
-    intern_release(&one);
     return text;
 }
 
@@ -147,7 +146,7 @@ static struct points expected(const char *path)
         struct json_object *one = json_object_array_get_idx(all, i), *r = NULL, *attrs = NULL, *scopes;
         if (json_object_object_get_ex(one, "resource", &r))
             json_object_object_get_ex(r, "attributes", &attrs);
-        char *resource = attributes_text(attrs, true);
+        autofree char *resource = attributes_text(attrs, true);
         scopes = json_object_object_get(one, "scopeMetrics");
         for (size_t j = 0; j < json_object_array_length(scopes); j++) {
             struct json_object *metrics =
@@ -155,7 +154,6 @@ static struct points expected(const char *path)
             for (size_t k = 0; k < json_object_array_length(metrics); k++)
                 expect_metric(&t, resource, json_object_array_get_idx(metrics, k));
         }
-        free(resource);
     }
     json_object_put(root);
     return t;
@@ -230,8 +228,8 @@ static void view_file(struct profiles *view, const char *name, unsigned char **r
 static uint32_t check_file(struct classify *c, struct aggregate *a, const struct rules_program *program,
                            const char *base, bool all)
 {
-    struct profiles view;
-    unsigned char *body;
+    cleanup(profiles_release) struct profiles view;
+    autofree unsigned char *body;
     char name[300], path[600];
     snprintf(name, sizeof name, "connector/%s.pb", base);
     snprintf(path, sizeof path, PG_SOURCE_DIR "/tests/data/connector/%s.%s.json", base,
@@ -240,13 +238,8 @@ static uint32_t check_file(struct classify *c, struct aggregate *a, const struct
     view_file(&view, name, &body);
     a->n_sums = 0;
     ck_assert_int_eq(classify_push(c, &view), 0);
-    struct points want = expected(path), have = counted(a, program);
-    uint32_t wrong = compare(path, &want, &have);
-    points_release(&want);
-    points_release(&have);
-    profiles_release(&view);
-    free(body);
-    return wrong;
+    cleanup(points_release) struct points want = expected(path), have = counted(a, program);
+    return compare(path, &want, &have);
 }
 
 static void check_all(bool all)

@@ -122,7 +122,7 @@ UNIT(what_rules_say_of_each_sample)
     } wanted[] = {{10000, 0, false, false},     {10000, 0, false, false}, {RULE_SHARE_ONE, 0, false, false},
                   {10000, 50000, false, false}, {10000, 0, false, false}, {10000, 0, true, false},
                   {0, 0, false, true}};
-    struct world w;
+    cleanup(world_release) struct world w;
     world_init(&w, rules_text);
     make_request(&w);
     ck_assert(classify_keep_has_rules(w.keep));
@@ -149,21 +149,19 @@ UNIT(what_rules_say_of_each_sample)
         }
         classify_keep_end(w.keep);
     }
-    world_release(&w);
 }
 
 UNIT(a_program_without_such_rules)
 {
-    struct world w;
+    cleanup(world_release) struct world w;
     world_init(&w, "rules 1\npack t\n");
     ck_assert(!classify_keep_has_rules(w.keep));
-    world_release(&w);
 }
 
 /* However little memory there is, it is said, given back, and enough later. */
 UNIT(without_memory)
 {
-    struct world w;
+    cleanup(world_release) struct world w;
     world_init(&w, rules_text);
     make_request(&w);
     size_t limit = w.budget.limit;
@@ -184,5 +182,4 @@ UNIT(without_memory)
     }
     ck_assert(refused && taken);
     w.budget.limit = limit;
-    world_release(&w);
 }

@@ -40,9 +40,8 @@ static struct ran run(const char *const *args)
 static const char *rule_file(const char *text)
 {
     static char path[UNIT_PATH_MAX];
-    int fd = unit_new_file(path, ".rules");
+    autoclose int fd = unit_new_file(path, ".rules");
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
     return path;
 }
 

@@ -65,14 +65,13 @@ OOM_SWEEP(what_is_printed_is_whole)
     sweep_resume();
     for (int what = 0; what < 2; what++) {
         static size_t whole[2];
-        struct buffer out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
         uint32_t before = sweep_failures();
         int r = what ? config_reference(c, &out) : config_show(c, &out);
         if (fine(r, &e, before)) {
             whole[what] = whole[what] ? whole[what] : out.n;
             ck_assert_uint_eq(out.n, whole[what]);
         }
-        buffer_release(&out);
     }
     config_free(c);
 }

@@ -27,7 +27,7 @@ UNIT(a_section_is_found_wherever_it_stands)
         "connectors: { profilingmetrics: { aggregations: [{ match: a$$b, label: c }], flush_interval: 5s } }\nservice: 1",
     };
     for (size_t i = 0; i < 3; i++) {
-        struct connector_config c;
+        cleanup(connector_config_release) struct connector_config c;
         struct error e = {""};
         ck_assert_msg(connector_config_read(&c, "c.yaml", bytes_str(texts[i]), NULL, &e) == 0, "%s", e.text);
         ck_assert_str_eq(c.flush_interval, "5s");
@@ -35,13 +35,12 @@ UNIT(a_section_is_found_wherever_it_stands)
         ck_assert_str_eq(c.aggregations[0].match, "a$b");
         ck_assert_str_eq(c.aggregations[0].label, "c");
         ck_assert_uint_eq(c.aggregations[0].match_at.line, i == 0 ? 2 : 1);
-        connector_config_release(&c);
     }
 }
 
 UNIT(switches_and_what_nobody_said)
 {
-    struct connector_config c;
+    cleanup(connector_config_release) struct connector_config c;
     struct error e = {""};
     struct bytes text =
         BYTES_LIT("metrics:\n"
@@ -55,7 +54,6 @@ UNIT(switches_and_what_nobody_said)
     ck_assert_uint_eq(metric(&c, "samples.frame_type")->attributes, 0);
     ck_assert(!metric(&c, "samples.classification")->enabled && metric(&c, "samples.user.count")->enabled);
     ck_assert_ptr_null(c.flush_interval);
-    connector_config_release(&c);
 }
 
 UNIT(durations_are_those_of_go)
@@ -64,12 +62,11 @@ UNIT(durations_are_those_of_go)
     static const char *const bad[] = {"30", "s", "1x", "-1s", "1s ", "1..5s", "."};
     for (size_t i = 0; i < sizeof good / sizeof *good + sizeof bad / sizeof *bad; i++) {
         size_t n = sizeof good / sizeof *good;
-        struct connector_config c;
+        cleanup(connector_config_release) struct connector_config c;
         struct error e = {""};
         char text[64];
         snprintf(text, sizeof text, "flush_interval: '%s'", i < n ? good[i] : bad[i - n]);
         int r = connector_config_read(&c, "c.yaml", bytes_str(text), NULL, &e);
         ck_assert_msg(r == (i < n ? 0 : -EINVAL), "%s: %s", text, e.text);
-        connector_config_release(&c);
     }
 }

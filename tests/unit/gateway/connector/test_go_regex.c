@@ -13,7 +13,7 @@
 
 static void says(const char *go, const char *want, bool nocase)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct error e = {""};
     struct regex_fault fault;
     bool i;
@@ -22,19 +22,17 @@ static void says(const char *go, const char *want, bool nocase)
     ck_assert_msg(bytes_is(buffer_bytes(&out), want) && i == nocase, "%s: %.*s", go,
                   BYTES_FMT(buffer_bytes(&out)));
     ck_assert_msg(regex_check(buffer_bytes(&out), i, &fault) == 0, "%s: %s", go, want);
-    buffer_release(&out);
 }
 
 static void refused(const char *go, size_t where, const char *why)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct error e = {""};
     bool i;
     size_t at;
     ck_assert_msg(regex_from_go(bytes_str(go), &out, &i, &at, &e) == GO_REGEX_REFUSED, "%s: %.*s", go,
                   BYTES_FMT(buffer_bytes(&out)));
     ck_assert_msg(at == where && strstr(e.text, why), "%s: %zu: %s", go, at, e.text);
-    buffer_release(&out);
 }
 
 UNIT(what_people_write_stays_as_it_is)

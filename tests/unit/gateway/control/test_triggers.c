@@ -107,22 +107,18 @@ static void seconds(struct world *w, int n, const char *service, int64_t gc, uin
 
 static bool shows(const struct world *w, const char *line)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(control_triggers_prometheus(w->triggers, &out), 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
-    bool found = strstr((char *)out.p, line) != NULL;
-    buffer_release(&out);
-    return found;
+    return strstr((char *)out.p, line) != NULL;
 }
 
 static bool says(const struct world *w, const char *part)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(control_triggers_json(w->triggers, w->now, &out), 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
-    bool found = strstr((char *)out.p, part) != NULL;
-    buffer_release(&out);
-    return found;
+    return strstr((char *)out.p, part) != NULL;
 }
 
 static bool is_captured(const struct world *w, const char *service)
@@ -135,7 +131,7 @@ static bool is_captured(const struct world *w, const char *service)
 
 UNIT(a_share_fires_is_shown_and_captured_and_ends)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w, SHARE);
     w.now = clock_monotonic(); /* captures end by the clock */
     seconds(&w, 10, "shop", 10, 50);
@@ -151,23 +147,21 @@ UNIT(a_share_fires_is_shown_and_captured_and_ends)
     seconds(&w, 8, "shop", 0, 50);
     ck_assert(!shows(&w, ACTIVE) && !is_captured(&w, "shop"));
     ck_assert(shows(&w, "profgate_trigger_fired_total{trigger=\"gc_storm\"} 1\n"));
-    world_end(&w);
 }
 
 UNIT(few_samples_are_no_evidence)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w, SHARE);
     seconds(&w, 30, "shop", 90, 5); /* 2 × 5 × 5 seconds: 50 */
     ck_assert(shows(&w, "profgate_trigger_fired_total{trigger=\"gc_storm\"} 0\n"));
     seconds(&w, 10, "shop", 90, 30);
     ck_assert(shows(&w, ACTIVE));
-    world_end(&w);
 }
 
 UNIT(rates_of_everything_and_of_what_stands_still)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w, RATE);
     for (int i = 0; i < 6; i++) {
         add(&w, i % 2 ? "a" : "b", 1, NULL, 100, 100);
@@ -181,12 +175,11 @@ UNIT(rates_of_everything_and_of_what_stands_still)
         tick(&w); /* nothing comes: a rate of 0, for a while */
     ck_assert(shows(&w, "profgate_trigger_active{trigger=\"idle\",group=\"\"} 1\n"));
     ck_assert(says(&w, "\"capturing\":false"));
-    world_end(&w);
 }
 
 UNIT(new_rules_begin_anew_but_for_how_often_it_fired)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w, SHARE);
     w.now = clock_monotonic();
     seconds(&w, 10, "shop", 90, 50);
@@ -198,12 +191,11 @@ UNIT(new_rules_begin_anew_but_for_how_often_it_fired)
     ck_assert(shows(&w, "profgate_trigger_fired_total{trigger=\"gc_storm\"} 1\n"));
     seconds(&w, 10, "shop", 90, 50);
     ck_assert(shows(&w, "profgate_trigger_fired_total{trigger=\"gc_storm\"} 2\n"));
-    world_end(&w);
 }
 
 UNIT(names_that_peers_choose_do_not_break_a_line)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     char service[1000], expected[1100];
     memset(service, 'a', sizeof service - 1);
     memcpy(service, "x=\"\\,\n", 6);
@@ -214,19 +206,16 @@ UNIT(names_that_peers_choose_do_not_break_a_line)
     snprintf(expected, sizeof expected, "group=\"service.name=x\\\\=\\\"\\\\\\\\\\\\,\\n%s#", service + 6);
     ck_assert(shows(&w, expected));
     ck_assert(says(&w, "\"service.name\":\"x=\\\"\\\\,\\u000a"));
-    world_end(&w);
 }
 
 UNIT(without_triggers_there_is_nothing)
 {
-    struct world w;
+    cleanup(world_end) struct world w;
     world_init(&w, "");
     ck_assert(!w.metrics[0].is_counted && !w.metrics[1].is_counted);
     seconds(&w, 3, "shop", 90, 50);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(control_triggers_prometheus(w.triggers, &out), 0);
     ck_assert_uint_eq(out.n, 0);
     ck_assert(says(&w, "{\"triggers\":[]}\n"));
-    buffer_release(&out);
-    world_end(&w);
 }

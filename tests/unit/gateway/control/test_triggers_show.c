@@ -9,13 +9,12 @@
 
 static void expect(const struct bytes *keys, const struct bytes *values, uint32_t n, const char *wanted)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     struct json j = JSON_INIT(&out);
     put_members(&j, keys, values, n);
     ck_assert_int_eq(j.r, 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     ck_assert_str_eq((char *)out.p, wanted);
-    buffer_release(&out);
 }
 
 UNIT(members_may_be_absent)

@@ -640,7 +640,7 @@ UNIT(remote_write_loses_only_what_was_not_sent)
 {
     enum { N = 10, LONG = 64 << 10 };
     struct http_header samples = {BYTES_LIT("x-prometheus-remote-write-samples-written"), BYTES_LIT("1")};
-    char *text = unit_made(calloc(1, LONG));
+    autofree char *text = unit_made(calloc(1, LONG));
     memset(text, 'x', LONG);
     written = &samples;
     unsigned in_part = 0;
@@ -680,7 +680,6 @@ UNIT(remote_write_loses_only_what_was_not_sent)
     }
     written = NULL;
     ck_assert_uint_gt(in_part, 0);
-    free(text);
 }
 
 static void reject_without_end(struct fake_server *s, struct http_exchange *x, struct bytes body)

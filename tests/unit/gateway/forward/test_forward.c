@@ -34,8 +34,8 @@ static struct forward *make(double keep, uint64_t seed, struct export_profiles *
 UNIT(a_full_destination_goes_without)
 {
     size_t n;
-    uint8_t *p = unit_data(files[0], &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = unit_data(files[0], &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     const uint64_t samples = view.sample.n - view.rejected.samples;
     for (int thinned = 0; thinned < 2; thinned++) {
         struct export_profiles x = {.room = 10};
@@ -53,16 +53,14 @@ UNIT(a_full_destination_goes_without)
         ck_assert_ptr_null(forward_owed(f));
         forward_free(f);
     }
-    profiles_release(&view);
-    free(p);
 }
 
 UNIT(everything_is_untouched)
 {
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         size_t n;
-        uint8_t *p = unit_data(files[i], &n);
-        struct profiles view = decoded(bytes_of(p, n));
+        autofree uint8_t *p = unit_data(files[i], &n);
+        cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
         struct export_profiles x = {.room = n};
         struct stats *stats = unit_made(stats_new());
         struct forward *f = make(1, 1, &x, stats, NULL);
@@ -77,8 +75,6 @@ UNIT(everything_is_untouched)
         ck_assert_uint_eq(stats->value[STATS_FORWARD_THINNED], 0);
         forward_free(f);
         free(x.body);
-        profiles_release(&view);
-        free(p);
     }
 }
 
@@ -117,12 +113,12 @@ UNIT(what_is_kept_whole_leaves_in_the_memory_it_came_in)
 {
     static const unsigned wanted[] = {EXPORT_PLAIN, EXPORT_CODED, EXPORT_PLAIN | EXPORT_CODED};
     size_t n;
-    uint8_t *p = unit_data(files[0], &n);
+    autofree uint8_t *p = unit_data(files[0], &n);
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
-        struct arrival a;
+        cleanup(arrival_release) struct arrival a;
         arrive(&a, p, n);
         struct export_profiles x = {.room = n, .forms = wanted[i]};
-        struct stats *stats = unit_made(stats_new());
+        autofree struct stats *stats = unit_made(stats_new());
         struct forward *f = make(1, 1, &x, stats, NULL);
         ck_assert(forward_reserve(f, n));
         forward_push(f, &a.view, &a.received, n);
@@ -148,10 +144,7 @@ UNIT(what_is_kept_whole_leaves_in_the_memory_it_came_in)
         client_body_unref(x.coded);
         free(x.body);
         forward_free(f);
-        free(stats);
-        arrival_release(&a);
     }
-    free(p);
 }
 
 /* Thinned, split, without references, rejected in part, of an older layout, of several members: the coded
@@ -159,9 +152,9 @@ UNIT(what_is_kept_whole_leaves_in_the_memory_it_came_in)
 UNIT(what_is_not_whole_leaves_plain)
 {
     size_t n;
-    uint8_t *p = unit_data(files[0], &n);
+    autofree uint8_t *p = unit_data(files[0], &n);
     for (int why = 0; why < 5; why++) {
-        struct arrival a;
+        cleanup(arrival_release) struct arrival a;
         arrive(&a, p, n);
         struct export_profiles x = {.room = 8 * n, .forms = EXPORT_CODED};
         if (why == 1)
@@ -171,7 +164,7 @@ UNIT(what_is_not_whole_leaves_plain)
             a.view.rejected.samples = 1;
         if (why == 4)
             a.received.coded = NULL;
-        struct stats *stats = unit_made(stats_new());
+        autofree struct stats *stats = unit_made(stats_new());
         struct forward *f = make(why == 0 ? 0.5 : 1, 1, &x, stats, NULL);
         ck_assert(forward_reserve(f, n));
         forward_push(f, &a.view, &a.received, n);
@@ -185,25 +178,22 @@ UNIT(what_is_not_whole_leaves_plain)
         ck_assert_uint_eq(a.plain.cap == 0, why >= 3);
         free(x.body);
         forward_free(f);
-        free(stats);
-        arrival_release(&a);
     }
-    free(p);
 }
 
 /* What compressed badly is larger than what was reserved for it. */
 UNIT(coded_bytes_that_need_more_room_than_plain_ones)
 {
     for (int roomy = 0; roomy < 2; roomy++) {
-        struct arrival a;
+        cleanup(arrival_release) struct arrival a;
         size_t n;
-        uint8_t *p = unit_data(files[0], &n);
+        autofree uint8_t *p = unit_data(files[0], &n);
         arrive(&a, p, n);
         ck_assert_int_eq(room_make(&a.coded, n + 100, &a.budget), 0);
         memset(a.coded.p, 'x', n + 100);
         a.coded.n = n + 100;
         struct export_profiles x = {.room = roomy ? 2 * n : n, .forms = EXPORT_CODED};
-        struct stats *stats = unit_made(stats_new());
+        autofree struct stats *stats = unit_made(stats_new());
         struct forward *f = make(1, 1, &x, stats, NULL);
         ck_assert(forward_reserve(f, n));
         forward_push(f, &a.view, &a.received, n);
@@ -213,9 +203,6 @@ UNIT(coded_bytes_that_need_more_room_than_plain_ones)
         ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED] > 0, (unsigned)!roomy);
         client_body_unref(x.coded);
         forward_free(f);
-        free(stats);
-        arrival_release(&a);
-        free(p);
     }
 }
 
@@ -232,9 +219,9 @@ UNIT(an_older_layout_is_forwarded_as_1_10)
     };
     /* clang-format on */
     for (int roomy = 0; roomy < 2; roomy++) {
-        uint8_t *p;
+        autofree uint8_t *p;
         size_t n = sizeof request;
-        struct profiles view = decoded_copy(request, n, &p);
+        cleanup(profiles_release) struct profiles view = decoded_copy(request, n, &p);
         ck_assert_int_eq(view.layout, PROFILES_LAYOUT_1_8);
         ck_assert_uint_gt(view.body.n, n);
         struct export_profiles x = {.room = roomy ? 2 * view.body.n : n};
@@ -247,25 +234,21 @@ UNIT(an_older_layout_is_forwarded_as_1_10)
         ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES], (unsigned)roomy);
         ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], (unsigned)!roomy);
         if (roomy) {
-            uint8_t *q;
-            struct profiles again = decoded_copy(x.body, x.n, &q);
+            autofree uint8_t *q;
+            cleanup(profiles_release) struct profiles again = decoded_copy(x.body, x.n, &q);
             ck_assert_int_eq(again.layout, PROFILES_LAYOUT_1_10);
             ck_assert_int_eq(again.sample.value_sum[0], 7);
-            profiles_release(&again);
-            free(q);
         }
         forward_free(f);
         free(x.body);
-        profiles_release(&view);
-        free(p);
     }
 }
 
 UNIT(nothing_needs_no_room)
 {
     size_t n;
-    uint8_t *p = unit_data(files[0], &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = unit_data(files[0], &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     struct export_profiles x = {.room = 0};
     struct stats *stats = unit_made(stats_new());
     struct forward *f = make(0, 1, &x, stats, NULL);
@@ -276,8 +259,6 @@ UNIT(nothing_needs_no_room)
     ck_assert_uint_eq(x.pushes, 0);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_THINNED], view.sample.n);
     forward_free(f);
-    profiles_release(&view);
-    free(p);
 }
 
 /* Every table of a thinned request holds only what something refers to. */
@@ -434,16 +415,16 @@ UNIT(the_share_is_binomial)
     enum { N = 20000 };
     static const double shares[] = {0.01, 0.1, 0.5, 0.9};
     size_t n;
-    uint8_t *p = many_stacks(N, "a", &n), *q;
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = many_stacks(N, "a", &n), *q;
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     size_t other_n;
     q = many_stacks(N, "b", &other_n);
-    struct profiles other = decoded(bytes_of(q, other_n));
+    cleanup(profiles_release) struct profiles other = decoded(bytes_of(q, other_n));
     ck_assert_uint_eq(view.sample.n, N);
     for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
         double s = shares[i], sigma = sqrt(N * s * (1 - s));
         for (uint64_t seed = 1; seed <= 5; seed++) {
-            struct pick a = {0}, b = {0};
+            cleanup(pick_release) struct pick a = {0}, b = {0};
             ck_assert_int_eq(pick_samples(&a, &view, s, seed), 0);
             ck_assert_int_eq(pick_samples(&b, &other, s, seed), 0);
             ck_assert_double_le(fabs((double)a.kept - N * s), 5 * sigma);
@@ -452,14 +433,8 @@ UNIT(the_share_is_binomial)
             for (uint32_t k = 0; k < N; k++)
                 both += subset_has(a.keep, k) && subset_has(b.keep, k);
             ck_assert_double_le(fabs((double)both - N * s * s), 5 * sqrt(N * s * s * (1 - s * s)));
-            pick_release(&a);
-            pick_release(&b);
         }
     }
-    profiles_release(&view);
-    profiles_release(&other);
-    free(p);
-    free(q);
 }
 
 /* A request of one profile of allocations: most are small, a few are nearly all of it. */
@@ -501,7 +476,7 @@ UNIT(totals_stay_what_they_are)
             struct forward *f = make(shares[i], seed, &x, NULL, NULL);
             ck_assert(forward_reserve(f, n));
             forward_push(f, &view, NULL, n);
-            struct profiles out = decoded_copy(unit_made(x.body), x.n, &copy);
+            cleanup(profiles_release) struct profiles out = decoded_copy(unit_made(x.body), x.n, &copy);
             int64_t kept = 0;
             for (uint32_t k = 0; k < out.sample.n; k++) {
                 kept += out.sample.value_sum[k];
@@ -516,7 +491,6 @@ UNIT(totals_stay_what_they_are)
             forward_free(f);
             free(copy);
             free(x.body);
-            profiles_release(&out);
         }
     profiles_release(&view);
     free(p);
@@ -576,15 +550,13 @@ UNIT(a_type_beyond_the_places_keeps_its_total)
     enum { TYPES = 2 * PICK_CLASSES, N = 2000 };
     size_t n;
     double sum[TYPES] = {0};
-    uint8_t *p = typed(TYPES, N, counts_and_bytes, &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = typed(TYPES, N, counts_and_bytes, &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     thinned(&view, n, 0.1, 1, sum);
     for (uint32_t type = 0; type < TYPES; type++) {
         double error = fabs(sum[type] / (double)counts_and_bytes(type) / N - 1);
         ck_assert_msg(error < 5 / sqrt(N * 0.1), "type %u: off by %g", type, error);
     }
-    profiles_release(&view);
-    free(p);
 }
 
 static int64_t huge(uint32_t type)
@@ -598,13 +570,11 @@ UNIT(what_would_be_worth_too_much_is_kept_more_often)
     enum { N = 2000, SEEDS = 10 };
     size_t n;
     double sum = 0, truth = (double)huge(0) * N * SEEDS;
-    uint8_t *p = typed(1, N, huge, &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = typed(1, N, huge, &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         thinned(&view, n, 0.01, seed, &sum);
     ck_assert_msg(fabs(sum / truth - 1) < 5 / sqrt(0.01 * N * SEEDS), "%g of %g", sum, truth);
-    profiles_release(&view);
-    free(p);
 }
 
 /* 50 ticks at one place and one each at many: a count is a weight too, and is scaled. */
@@ -629,13 +599,13 @@ UNIT(what_only_has_times_is_worth_a_count)
                                                .timestamps = times,
                                                .n_timestamps = n_times});
     }
-    uint8_t *p = built(b, &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = built(b, &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     struct export_profiles x = {.room = 2 * n};
     struct forward *f = make(0.1, 4, &x, NULL, NULL);
     ck_assert(forward_reserve(f, n));
     forward_push(f, &view, NULL, n);
-    struct profiles out = decoded_copy(unit_made(x.body), x.n, &copy);
+    cleanup(profiles_release) struct profiles out = decoded_copy(unit_made(x.body), x.n, &copy);
     double kept = 0;
     uint32_t heavy = 0;
     for (uint32_t k = 0; k < out.sample.n; k++) {
@@ -647,17 +617,14 @@ UNIT(what_only_has_times_is_worth_a_count)
     forward_free(f);
     free(copy);
     free(x.body);
-    profiles_release(&out);
-    profiles_release(&view);
-    free(p);
 }
 
 UNIT(a_request_that_grows_needs_more_room)
 {
     /* One sample: with its attribute it becomes longer than it was. Some seed keeps it. */
     size_t n;
-    uint8_t *p = many_stacks(1, "a", &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = many_stacks(1, "a", &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     uint64_t seed = 1;
     for (;; seed++) {
         struct pick pick = {0};
@@ -684,15 +651,13 @@ UNIT(a_request_that_grows_needs_more_room)
     ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 1);
     forward_free(f);
     free(roomy.body);
-    profiles_release(&view);
-    free(p);
 }
 
 UNIT(out_of_budget_is_counted_and_settled)
 {
     size_t n;
-    uint8_t *p = many_stacks(1000, "a", &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = many_stacks(1000, "a", &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     struct export_profiles x = {.room = 10 * n};
     static const size_t limits[] = {0, 1000, 30000};
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
@@ -711,8 +676,6 @@ UNIT(out_of_budget_is_counted_and_settled)
         ck_assert_uint_eq(budget.used, 0);
     }
     free(x.body);
-    profiles_release(&view);
-    free(p);
 }
 
 /* ---- by rules ------------------------------------------------------------------------------ */
@@ -759,8 +722,8 @@ static void by_rules(struct fake_rules *rules, double keep, struct export_profil
                      uint32_t n_samples)
 {
     size_t n;
-    uint8_t *p = many_stacks(n_samples, "a", &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = many_stacks(n_samples, "a", &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     struct forward_options o = {
         .keep = keep,
         .seed = 3,
@@ -776,8 +739,6 @@ static void by_rules(struct fake_rules *rules, double keep, struct export_profil
                           stats->value[STATS_FORWARD_DROPPED],
                       n_samples);
     forward_free(f);
-    profiles_release(&view);
-    free(p);
 }
 
 static void release_pushes(struct export_profiles *x)
@@ -814,23 +775,21 @@ UNIT(rules_come_before_the_configuration)
 {
     enum { N = 4000 };
     struct fake_rules rules = {.say = in_quarters};
-    struct export_profiles x;
+    cleanup(release_pushes) struct export_profiles x;
     struct stats *stats = unit_made(stats_new());
     double seen[3] = {0};
     by_rules(&rules, 0.5, &x, stats, N);
     ck_assert_uint_eq(rules.asked, N);
     ck_assert_uint_eq(x.pushes, 3); /* each probability its own */
     for (uint32_t i = 0; i < x.pushes; i++) {
-        struct profiles v = decoded(buffer_bytes(&x.all[i]));
+        cleanup(profiles_release) struct profiles v = decoded(buffer_bytes(&x.all[i]));
         double p = mark_of(&v, "profgate.keep.share");
         ck_assert(p == 0 || p == 0.1 || p == 0.5);
         seen[p == 0 ? 0 : p == 0.1 ? 1 : 2] = v.sample.n;
-        profiles_release(&v);
     }
     ck_assert_double_eq(seen[0], N / 4);
     ck_assert_double_le(fabs(seen[1] - N / 4 * 0.1), 5 * sqrt(N / 4 * 0.1 * 0.9));
     ck_assert_double_le(fabs(seen[2] - N / 4 * 0.5), 5 * sqrt(N / 4 * 0.5 * 0.5));
-    release_pushes(&x);
 }
 
 /* Nothing but what the rules keep, when the configuration keeps nothing. */
@@ -856,15 +815,13 @@ static struct keep_said everything(uint32_t sample)
 UNIT(keep_all_is_untouched)
 {
     struct fake_rules rules = {.say = everything};
-    struct export_profiles x;
+    cleanup(release_pushes) struct export_profiles x;
     size_t n;
-    uint8_t *p = many_stacks(50, "a", &n);
+    autofree uint8_t *p = many_stacks(50, "a", &n);
     by_rules(&rules, 0, &x, unit_made(stats_new()), 50);
     ck_assert_uint_eq(x.pushes, 1);
     ck_assert_uint_eq(x.n, n);
     ck_assert_mem_eq(x.body, p, n);
-    release_pushes(&x);
-    free(p);
 }
 
 /* One sample asks for a share of profiles: all of them stay or go together. Combined with a share of samples
@@ -890,10 +847,9 @@ UNIT(a_profile_is_kept_as_a_whole)
     rules = (struct fake_rules){.say = of_both};
     by_rules(&rules, 0, &x, stats = unit_made(stats_new()), 1000);
     if (x.pushes > 0) {
-        struct profiles v = decoded(buffer_bytes(&x.all[0]));
+        cleanup(profiles_release) struct profiles v = decoded(buffer_bytes(&x.all[0]));
         ck_assert_double_eq(mark_of(&v, "profgate.keep.share"), 0.75);
         ck_assert(v.sample.n == 1000 || (v.sample.n > 400 && v.sample.n < 600));
-        profiles_release(&v);
     }
     release_pushes(&x);
 }
@@ -907,20 +863,18 @@ static struct keep_said by_rate(uint32_t sample)
 UNIT(a_rate_takes_so_many_more)
 {
     struct fake_rules rules = {.say = by_rate};
-    struct export_profiles x;
+    cleanup(release_pushes) struct export_profiles x;
     bool said = false;
     by_rules(&rules, 1, &x, unit_made(stats_new()), 1000);
     ck_assert_uint_eq(x.pushes, 2);
     for (uint32_t i = 0; i < x.pushes; i++) {
-        struct profiles v = decoded(buffer_bytes(&x.all[i]));
+        cleanup(profiles_release) struct profiles v = decoded(buffer_bytes(&x.all[i]));
         bool rate = mark_of(&v, "profgate.keep.by_rate") == 1;
         ck_assert_double_eq(mark_of(&v, "profgate.keep.share"), 0);
         ck_assert(rate ? v.sample.n == 10 || v.sample.n == 20 : v.sample.n == 5); /* 20: a minute ended */
         said |= rate;
-        profiles_release(&v);
     }
     ck_assert(said);
-    release_pushes(&x);
 }
 
 static struct keep_said all_different(uint32_t sample)
@@ -931,22 +885,20 @@ static struct keep_said all_different(uint32_t sample)
 UNIT(more_probabilities_than_a_request_may_have)
 {
     struct fake_rules rules = {.say = all_different};
-    struct export_profiles x;
+    cleanup(release_pushes) struct export_profiles x;
     struct stats *stats = unit_made(stats_new());
     by_rules(&rules, 0, &x, stats, 400);
     ck_assert_uint_eq(x.pushes, PICK_GROUPS);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED],
                       400 - PICK_GROUPS - stats->value[STATS_FORWARD_THINNED]);
-    release_pushes(&x);
 }
 
 UNIT(rules_that_run_out_of_memory)
 {
     struct fake_rules rules = {.say = everything, .error = -ENOMEM};
-    struct export_profiles x;
+    cleanup(release_pushes) struct export_profiles x;
     struct stats *stats = unit_made(stats_new());
     by_rules(&rules, 1, &x, stats, 100);
     ck_assert_uint_eq(x.pushes, 0);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 100);
-    release_pushes(&x);
 }

@@ -101,7 +101,7 @@ static struct export_profiles forwarded(struct bytes body, size_t limit, double 
     struct export_profiles x = {.limit = limit, .room = SIZE_MAX / 2, .requests_max = 10000, .push = add_up};
     struct stats *stats = unit_made(stats_new());
     struct forward_options options = {.keep = keep, .seed = 7};
-    struct profiles view = decoded(body);
+    cleanup(profiles_release) struct profiles view = decoded(body);
     struct forward *f = unit_made(forward_new(&options, &x, stats, NULL));
     ck_assert(forward_reserve(f, body.n));
     forward_push(f, &view, NULL, body.n);
@@ -112,7 +112,6 @@ static struct export_profiles forwarded(struct bytes body, size_t limit, double 
     ck_assert_uint_eq(x.samples + *ret_lost + stats->value[STATS_FORWARD_THINNED],
                       view.sample.n - view.rejected.samples);
     forward_free(f);
-    profiles_release(&view);
     return x;
 }
 
@@ -121,8 +120,8 @@ UNIT(the_sum_of_the_pieces_is_the_whole)
 {
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         size_t n;
-        uint8_t *p = unit_data(files[i], &n);
-        struct profiles view = decoded(bytes_of(p, n));
+        autofree uint8_t *p = unit_data(files[i], &n);
+        cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
         uint64_t samples = 0, sum = content(&view, &samples), lost;
         uint32_t several = 0;
         for (size_t parts = 1; parts < 24; parts += 2) {
@@ -135,8 +134,6 @@ UNIT(the_sum_of_the_pieces_is_the_whole)
             several += x.pushes > 2;
         }
         ck_assert_msg(several > 0 || n < 10000, "%s: never more than two pieces (%zu bytes)", files[i], n);
-        profiles_release(&view);
-        free(p);
     }
 }
 
@@ -145,7 +142,7 @@ UNIT(thinned_samples_are_split_likewise)
 {
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         size_t n;
-        uint8_t *p = unit_data(files[i], &n);
+        autofree uint8_t *p = unit_data(files[i], &n);
         uint64_t lost, lost_split;
         struct export_profiles whole = forwarded(bytes_of(p, n), 2 * n, 0.5, &lost);
         struct export_profiles split = forwarded(bytes_of(p, n), n / 8 + 2048, 0.5, &lost_split);
@@ -153,7 +150,6 @@ UNIT(thinned_samples_are_split_likewise)
         ck_assert_uint_eq(whole.samples, split.samples);
         ck_assert_uint_eq(whole.sum, split.sum);
         ck_assert_uint_le(whole.pushes, 1);
-        free(p);
     }
 }
 
@@ -187,26 +183,21 @@ UNIT(a_sample_that_is_too_large_is_lost_alone)
     for (uint32_t which = 0; which < 5; which++) {
         size_t n;
         uint64_t lost;
-        uint8_t *p = samples_of(5, 100, which, 5000, &n);
+        autofree uint8_t *p = samples_of(5, 100, which, 5000, &n);
         struct export_profiles x = forwarded(bytes_of(p, n), 2048, 1, &lost);
         ck_assert_uint_eq(lost, 1);
         ck_assert_uint_eq(x.samples, 4);
-        free(p);
     }
 }
 
 /* How long a request is as the subset writer writes it. */
 static size_t rebuilt(struct bytes body)
 {
-    struct profiles view = decoded(body);
-    struct arena scratch = ARENA_INIT(NULL);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(profiles_release) struct profiles view = decoded(body);
+    cleanup(arena_release) struct arena scratch = ARENA_INIT(NULL);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(profiles_subset(&view, NULL, NULL, &scratch, &out), 0);
-    size_t n = out.n;
-    buffer_release(&out);
-    arena_release(&scratch);
-    profiles_release(&view);
-    return n;
+    return out.n;
 }
 
 /* A limit that some samples just meet: whoever fits alone is not lost. */
@@ -214,7 +205,7 @@ UNIT(a_sample_that_just_fits_is_kept)
 {
     size_t n, alone;
     uint64_t lost;
-    uint8_t *p = samples_of(1, 3000, 0, 3000, &alone), *q = samples_of(3, 100, 1, 3000, &n);
+    autofree uint8_t *p = samples_of(1, 3000, 0, 3000, &alone), *q = samples_of(3, 100, 1, 3000, &n);
     alone = rebuilt(bytes_of(p, alone));
     struct export_profiles x = forwarded(bytes_of(q, n), alone, 1, &lost);
     ck_assert_uint_eq(lost, 0);
@@ -222,8 +213,6 @@ UNIT(a_sample_that_just_fits_is_kept)
     x = forwarded(bytes_of(q, n), alone - 1, 1, &lost);
     ck_assert_uint_eq(lost, 1);
     ck_assert_uint_eq(x.samples, 2);
-    free(p);
-    free(q);
 }
 
 /* What there is no room for is lost and counted; what is left of the reservation goes back (`forwarded`
@@ -232,8 +221,8 @@ UNIT(a_sample_that_just_fits_is_kept)
 UNIT(a_queue_that_fills_midway)
 {
     size_t n;
-    uint8_t *p = samples_of(1000, 30, 0, 30, &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = samples_of(1000, 30, 0, 30, &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     for (uint32_t requests = 2; requests < 40; requests += 7) {
         struct export_profiles x = {.limit = 4096, .room = n, .requests_max = requests, .push = add_up};
         struct stats *stats = unit_made(stats_new());
@@ -250,15 +239,13 @@ UNIT(a_queue_that_fills_midway)
         ck_assert_uint_gt(x.samples, 0);
         forward_free(f);
     }
-    profiles_release(&view);
-    free(p);
 }
 
 UNIT(out_of_budget_midway)
 {
     size_t n;
-    uint8_t *p = samples_of(1000, 30, 0, 30, &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = samples_of(1000, 30, 0, 30, &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     for (size_t limit = 0; limit < 200000; limit += 7000) {
         struct export_profiles x = {
             .limit = 4096, .room = SIZE_MAX / 2, .requests_max = 1000, .push = add_up};
@@ -273,8 +260,6 @@ UNIT(out_of_budget_midway)
         forward_free(f);
         ck_assert_uint_eq(budget.used, 0);
     }
-    profiles_release(&view);
-    free(p);
 }
 
 /* A request of about `body_bytes` whose samples have stacks of `depth` out of a dictionary of a third of it:
@@ -318,8 +303,8 @@ static uint8_t *large_request(size_t body_bytes, uint32_t depth, size_t *ret_n)
 UNIT(many_pieces_of_a_large_dictionary)
 {
     size_t n;
-    uint8_t *p = large_request((size_t)2 << 20, 24, &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = large_request((size_t)2 << 20, 24, &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     uint64_t samples = 0, sum = content(&view, &samples), lost;
     for (size_t limit = (size_t)64 << 10; limit <= (size_t)1 << 20; limit *= 4) {
         struct export_profiles x = forwarded(bytes_of(p, n), limit, 1, &lost);
@@ -328,8 +313,6 @@ UNIT(many_pieces_of_a_large_dictionary)
         ck_assert_uint_eq(x.sum, sum);
         ck_assert_uint_ge(x.pushes, n / limit);
     }
-    profiles_release(&view);
-    free(p);
 }
 
 /* Processor time of forwarding, with an export that throws away what it gets. */
@@ -358,8 +341,8 @@ UNIT(a_piece_costs_what_is_in_it)
 {
     size_t n;
     size_t piece = (size_t)unit_rounds(4) << 18;
-    uint8_t *p = large_request(32 * piece, 24, &n);
-    struct profiles view = decoded(bytes_of(p, n));
+    autofree uint8_t *p = large_request(32 * piece, 24, &n);
+    cleanup(profiles_release) struct profiles view = decoded(bytes_of(p, n));
     uint32_t few, many;
     ck_assert_uint_gt(n, 24 * piece);
     double large = seconds_of(&view, n, 8 * piece, &few);
@@ -367,6 +350,4 @@ UNIT(a_piece_costs_what_is_in_it)
     fprintf(stderr, "%zu bytes: %u large pieces %.3f s, %u small ones %.3f s\n", n, few, large, many, small);
     ck_assert_uint_ge(many, 4 * few);
     ck_assert_msg(small < 4 * large, "%.3f s for %u pieces, %.3f s for %u", small, many, large, few);
-    profiles_release(&view);
-    free(p);
 }

@@ -34,7 +34,7 @@ static void push(struct bytes body)
 UNIT(a_recorded_request_is_counted_and_forwarded)
 {
     size_t n;
-    unsigned char *data = unit_data(RECORDED, &n);
+    autofree unsigned char *data = unit_data(RECORDED, &n);
     push(bytes_of(data, n));
     ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
     ck_assert_uint_eq(answer.rejected_profiles, 0);
@@ -42,7 +42,6 @@ UNIT(a_recorded_request_is_counted_and_forwarded)
     ck_assert_str_eq(order, "reserve classify push ");
     ck_assert_uint_gt(classified_samples, 0);
     ck_assert_uint_eq(stats.value[STATS_SAMPLES], classified_samples);
-    free(data);
 }
 
 UNIT(accepted_requests_are_counted_by_their_layout)
@@ -52,7 +51,7 @@ UNIT(accepted_requests_are_counted_by_their_layout)
         0x0a, 0x0b, 0x12, 0x09, 0x12, 0x07, 0x12, 0x05, 0x08, 0x00, 0x12, 0x01, 0x07,
     };
     size_t n;
-    unsigned char *data = unit_data(RECORDED, &n);
+    autofree unsigned char *data = unit_data(RECORDED, &n);
     push(bytes_of(data, n));
     push(bytes_of(layout_1_9, sizeof layout_1_9));
     ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
@@ -64,14 +63,13 @@ UNIT(accepted_requests_are_counted_by_their_layout)
     ck_assert_uint_eq(stats.value[STATS_LAYOUT_1_9], 1);
     ck_assert_uint_eq(
         stats.value[STATS_LAYOUT_1_8] + stats.value[STATS_LAYOUT_1_7] + stats.value[STATS_LAYOUT_1_5], 0);
-    free(data);
 }
 
 /* A request of 1.10 with a sample {timestamp}, from a scope and an SDK of these names, where they have any.
  */
 static void push_from(const char *scope, const char *sdk)
 {
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     struct wire_writer w = wire_writer(&b);
     size_t resource = wire_begin(&w, 1);
     if (sdk) {
@@ -99,7 +97,6 @@ static void push_from(const char *scope, const char *sdk)
     ck_assert_int_eq(w.failed, 0);
     push(buffer_bytes(&b));
     ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
-    buffer_release(&b);
 }
 
 UNIT(accepted_requests_are_counted_by_their_producer)
@@ -127,7 +124,7 @@ enum shape { OF_1_9, OF_1_10, ODD };
 static void push_shape(struct ingest *g, enum shape shape, uint32_t n)
 {
     static const uint32_t one[] = {0};
-    struct buffer b = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     struct wire_writer w = wire_writer(&b);
     size_t resource = wire_begin(&w, 1), scopes = wire_begin(&w, 2), scope = wire_begin(&w, 1);
     wire_put_bytes(&w, 1, BYTES_LIT("a profiler"));
@@ -148,7 +145,6 @@ static void push_shape(struct ingest *g, enum shape shape, uint32_t n)
     ck_assert_int_eq(buffer_reserve(&b, PROFILES_PADDING), 0);
     ingest_push(g, buffer_bytes(&b), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
     ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
-    buffer_release(&b);
 }
 
 UNIT(a_small_odd_request_is_read_as_its_producers_others)
@@ -194,7 +190,7 @@ UNIT(what_is_no_protobuf_is_malformed)
 UNIT(a_request_cut_short_is_never_counted_whole)
 {
     size_t n;
-    unsigned char *data = unit_data(RECORDED, &n);
+    autofree unsigned char *data = unit_data(RECORDED, &n);
     push(bytes_of(data, n));
     uint32_t whole = classified_samples;
     unsigned malformed = 0;
@@ -206,13 +202,12 @@ UNIT(a_request_cut_short_is_never_counted_whole)
         ck_assert_uint_le(classified_samples, whole);
     }
     ck_assert_uint_gt(malformed, 25);
-    free(data);
 }
 
 UNIT(columns_over_the_limit_are_too_large_and_over_the_budget_busy)
 {
     size_t n;
-    unsigned char *data = unit_data(RECORDED, &n);
+    autofree unsigned char *data = unit_data(RECORDED, &n);
     struct budget budget = BUDGET_INIT(1 << 20, NULL);
     push_with(bytes_of(data, n), (struct profiles_limits){.column_bytes = 1000, .depth = 64}, &budget);
     ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
@@ -223,5 +218,4 @@ UNIT(columns_over_the_limit_are_too_large_and_over_the_budget_busy)
     ck_assert_int_eq(answer.verdict, INGEST_BUSY);
     ck_assert_uint_eq(answer.retry_after_ns, 1);
     ck_assert_uint_eq(atomic_load(&budget.used), (1 << 20) - 1000);
-    free(data);
 }

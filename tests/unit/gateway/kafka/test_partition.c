@@ -21,7 +21,7 @@ static struct partition *make(struct partitions *ps, struct message **ret, uint3
 
 UNIT(a_partition_is_found_by_its_topic_and_number)
 {
-    struct partitions ps = {0};
+    cleanup(partitions_release) struct partitions ps = {0};
     struct message *unused;
     make(&ps, &unused, 0);
     ck_assert_int_eq(partitions_add(&ps, "other", 7), 0);
@@ -31,7 +31,6 @@ UNIT(a_partition_is_found_by_its_topic_and_number)
     partitions_remove(&ps, partitions_find(&ps, "topic", 7));
     ck_assert_ptr_null(partitions_find(&ps, "topic", 7));
     ck_assert_uint_eq(ps.of.n, 1);
-    partitions_release(&ps);
 }
 
 UNIT(it_is_as_far_as_the_first_that_is_not_done)
@@ -63,7 +62,7 @@ UNIT(it_is_as_far_as_the_first_that_is_not_done)
 /* What nobody works on goes at once, and is not counted as done; what a lane has is waited for. */
 UNIT(one_that_is_not_ours_stays_for_what_is_worked_on)
 {
-    struct partitions ps = {0};
+    cleanup(partitions_release) struct partitions ps = {0};
     struct message *m[4];
     struct partition *p = make(&ps, m, 4);
     message_becomes(m[1], MESSAGE_WORKING);
@@ -79,5 +78,4 @@ UNIT(one_that_is_not_ours_stays_for_what_is_worked_on)
     partition_sweep(p, false); /* and frees it */
     ck_assert_uint_eq(ps.n_messages, 0);
     ck_assert_uint_eq(ps.of.n, 0);
-    partitions_release(&ps);
 }

@@ -12,7 +12,7 @@ static struct partition *make(struct partitions *ps)
 
 UNIT(what_retention_took_is_counted_once)
 {
-    struct partitions ps = {0};
+    cleanup(partitions_release) struct partitions ps = {0};
     struct partition *p = make(&ps);
     ck_assert_uint_eq(place_found(p, 100), 0); /* nothing was missing */
     place_missing(p, 100);
@@ -22,12 +22,11 @@ UNIT(what_retention_took_is_counted_once)
     ck_assert_uint_eq(place_found(p, 160), 0);
     place_missing(p, 200);
     ck_assert_uint_eq(place_found(p, 200), 0);
-    partitions_release(&ps);
 }
 
 UNIT(what_was_never_read_or_begins_anew_is_not_gone)
 {
-    struct partitions ps = {0};
+    cleanup(partitions_release) struct partitions ps = {0};
     struct partition *p = make(&ps);
     place_missing(p, RD_KAFKA_OFFSET_INVALID);
     ck_assert(p->is_unplaced);
@@ -35,5 +34,4 @@ UNIT(what_was_never_read_or_begins_anew_is_not_gone)
     place_missing(p, 200);
     ck_assert_uint_eq(place_found(p, 0), 0);
     ck_assert_uint_eq(place_found(p, 500), 0);
-    partitions_release(&ps);
 }

@@ -510,7 +510,7 @@ UNIT(who_was_thrown_out_is_heard_warily)
 
 UNIT(deadlines_come_in_order)
 {
-    struct deadlines h = {0};
+    cleanup(deadlines_release) struct deadlines h = {0};
     struct deadline d[500] = {0};
     struct rng rng;
     rng_seed(&rng, 7);
@@ -529,5 +529,4 @@ UNIT(deadlines_come_in_order)
         deadlines_remove(&h, first);
     }
     ck_assert_int_eq(n, 400);
-    deadlines_release(&h);
 }

@@ -212,7 +212,7 @@ UNIT(both_versions_and_the_protocol_agreed_on)
         const unsigned char *offer;
         const char *chosen;
     } offers[] = {{alpn_both, "h2"}, {alpn_1, "http/1.1"}, {alpn_odd, ""}, {NULL, ""}};
-    struct identity id;
+    cleanup(identity_remove) struct identity id;
     identity_make(&id, "DNS:h", 1);
     struct listen_tls tls = {.cert_file = id.cert, .key_file = id.key};
     struct app a = {0};
@@ -221,7 +221,7 @@ UNIT(both_versions_and_the_protocol_agreed_on)
     ck_assert(left > 3500 && left <= 3600);
     for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++)
         for (size_t i = 0; i < sizeof offers / sizeof *offers; i++) {
-            struct client c;
+            cleanup(client_close) struct client c;
             char text[1024];
             const unsigned char *p;
             unsigned int n;
@@ -232,19 +232,17 @@ UNIT(both_versions_and_the_protocol_agreed_on)
             ck_assert_int_gt(client_ask(&c, text, sizeof text), 0);
             ck_assert_ptr_nonnull(strstr(text, "tls=1 identity=<> address=<127.0.0.1:"));
             ck_assert_int_gt(client_ask(&c, text, sizeof text), 0); /* it stays */
-            client_close(&c);
         }
     struct client old;
     ck_assert_int_ne(client_open(&old, l, TLS1_1_VERSION, NULL, NULL), 1);
     client_close(&old);
     listen_free(l);
     ck_assert_int_eq(a.left, a.admitted);
-    identity_remove(&id);
 }
 
 UNIT(a_plain_client_is_told_to_use_tls)
 {
-    struct identity id;
+    cleanup(identity_remove) struct identity id;
     identity_make(&id, "DNS:h", 1);
     struct listen_tls tls = {.cert_file = id.cert, .key_file = id.key};
     struct app a = {0};
@@ -271,18 +269,17 @@ UNIT(a_plain_client_is_told_to_use_tls)
     ck_assert_ptr_nonnull(memmem(text, n, "TLS", 3));
     close(fd);
     listen_free(l);
-    identity_remove(&id);
 }
 
 UNIT(one_port_takes_both_when_told_to)
 {
-    struct identity id;
+    cleanup(identity_remove) struct identity id;
     identity_make(&id, "DNS:h", 1);
     struct listen_tls tls = {.cert_file = id.cert, .key_file = id.key, .allow_plaintext = true};
     struct app a = {0};
     struct listen *l = start_tls(&a, &tls, 0);
     for (int i = 0; i < 4; i++) {
-        struct client c;
+        cleanup(client_close) struct client c;
         char text[1024];
         int fd = dial(l);
         ask(fd, text, sizeof text);
@@ -292,15 +289,13 @@ UNIT(one_port_takes_both_when_told_to)
         ck_assert_int_eq(client_open(&c, l, 0, alpn_both, NULL), 1);
         ck_assert_int_gt(client_ask(&c, text, sizeof text), 0);
         ck_assert_ptr_nonnull(strstr(text, "tls=1"));
-        client_close(&c);
     }
     listen_free(l);
-    identity_remove(&id);
 }
 
 UNIT(clients_show_certificates_and_are_known_by_them)
 {
-    struct identity id, known, stranger;
+    cleanup(identity_remove) struct identity id, known, stranger;
     identity_make(&id, "DNS:h", 1);
     identity_make(&known, "DNS:d,URI:spiffe://x/agent", 2);
     identity_make(&stranger, "URI:spiffe://x/agent", 3);
@@ -326,14 +321,11 @@ UNIT(clients_show_certificates_and_are_known_by_them)
     }
     listen_free(l);
     ck_assert_int_eq(a.left, a.admitted);
-    identity_remove(&id);
-    identity_remove(&known);
-    identity_remove(&stranger);
 }
 
 UNIT(certificates_are_renewed_while_connections_run)
 {
-    struct identity id;
+    cleanup(identity_remove) struct identity id;
     identity_make(&id, "DNS:h", 1);
     struct listen_tls tls = {.cert_file = id.cert, .key_file = id.key};
     struct app a = {0};
@@ -374,7 +366,6 @@ UNIT(certificates_are_renewed_while_connections_run)
     ck_assert_int_gt(client_ask(&before, text, sizeof text), 0);
     client_close(&before);
     listen_free(l);
-    identity_remove(&id);
 }
 
 UNIT(bad_files_are_found_before_anything_listens)
@@ -397,7 +388,7 @@ UNIT(bad_files_are_found_before_anything_listens)
 UNIT(a_handshake_that_does_not_end_is_ended)
 {
     static const unsigned char hello_begins[] = {0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3};
-    struct identity id;
+    cleanup(identity_remove) struct identity id;
     identity_make(&id, "DNS:h", 1);
     for (int both = 0; both < 2; both++) {
         struct listen_tls tls = {.cert_file = id.cert, .key_file = id.key, .allow_plaintext = both};
@@ -418,12 +409,11 @@ UNIT(a_handshake_that_does_not_end_is_ended)
         listen_free(l);
         ck_assert_int_eq(a.left, 3);
     }
-    identity_remove(&id);
 }
 
 UNIT(leaving_in_the_middle_of_a_handshake_leaves_nothing)
 {
-    struct identity id;
+    cleanup(identity_remove) struct identity id;
     identity_make(&id, "DNS:h", 1);
     struct listen_tls tls = {.cert_file = id.cert, .key_file = id.key};
     struct app a = {0};
@@ -431,12 +421,11 @@ UNIT(leaving_in_the_middle_of_a_handshake_leaves_nothing)
     int stays = dial(l);
     tell(stays, "\x16\x03\x01", 3);
     for (int i = 0; i < 20; i++) {
-        int fd = dial(l);
+        autoclose int fd = dial(l);
         tell(fd, "\x16\x03\x01", (size_t)(i % 4));
         shutdown(fd, SHUT_WR);
         char text[64];
         hear_all(fd, text, sizeof text);
-        close(fd);
     }
     listen_shutdown(l, clock_monotonic() + PATIENCE_S * (uint64_t)NSEC_PER_SEC);
     char text[64];
@@ -444,12 +433,11 @@ UNIT(leaving_in_the_middle_of_a_handshake_leaves_nothing)
     close(stays);
     listen_free(l);
     ck_assert_int_eq(a.left, 21);
-    identity_remove(&id);
 }
 
 UNIT(a_shutdown_says_goodbye_in_tls)
 {
-    struct identity id;
+    cleanup(identity_remove) struct identity id;
     identity_make(&id, "DNS:h", 1);
     struct listen_tls tls = {.cert_file = id.cert, .key_file = id.key};
     struct app a = {0};
@@ -463,7 +451,6 @@ UNIT(a_shutdown_says_goodbye_in_tls)
     ck_assert_int_eq(SSL_get_error(c.ssl, r), SSL_ERROR_ZERO_RETURN); /* close_notify, not a bare end */
     client_close(&c);
     listen_free(l);
-    identity_remove(&id);
 }
 
 UNIT(who_is_not_admitted_is_closed_at_once)

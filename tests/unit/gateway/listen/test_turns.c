@@ -34,7 +34,7 @@ UNIT(a_port_is_not_an_address)
 
 UNIT(who_uses_little_never_waits)
 {
-    struct turns *t = turns_made();
+    autofree struct turns *t = turns_made();
     struct turn other = {0};
     turns_wait(t, &other);
     uint64_t now = 1000 * MS;
@@ -42,12 +42,11 @@ UNIT(who_uses_little_never_waits)
         ck_assert(!turns_must_wait(t, 7, now));
         turns_charge(t, 7, now, 10 * MS / TURNS_SHARE);
     }
-    free(t);
 }
 
 UNIT(who_uses_much_waits_when_a_turn_is_used_up)
 {
-    struct turns *t = turns_made();
+    autofree struct turns *t = turns_made();
     uint64_t now = 1000 * MS;
     turns_charge(t, 7, now, TURNS_BUSY_NS + 5 * MS);
     ck_assert(!turns_must_wait(t, 7, now)); /* nobody else is here */
@@ -64,7 +63,6 @@ UNIT(who_uses_much_waits_when_a_turn_is_used_up)
     ck_assert(turns_must_wait(t, 7, now + 2 * MS));
     turns_leave(t, &other);
     ck_assert(!turns_must_wait(t, 7, now + 2 * MS));
-    free(t);
 }
 
 static void nap(struct turns *t, uint32_t address, uint64_t now)
@@ -78,7 +76,7 @@ static void nap(struct turns *t, uint32_t address, uint64_t now)
 /* A thread that waits for a core does nothing, either. */
 UNIT(who_may_be_busy_soon_is_not_charged_what_others_take_of_the_machine)
 {
-    struct turns *t = turns_made();
+    autofree struct turns *t = turns_made();
     struct turn other = {0};
     const uint64_t now = 1000 * MS;
     turns_wait(t, &other);
@@ -91,12 +89,11 @@ UNIT(who_may_be_busy_soon_is_not_charged_what_others_take_of_the_machine)
     nap(t, 9, now); /* who did nothing yet: by the clock, which costs less */
     ck_assert(turns_must_wait(t, 9, now));
     turns_leave(t, &other);
-    free(t);
 }
 
 UNIT(what_was_used_is_forgotten)
 {
-    struct turns *t = turns_made();
+    autofree struct turns *t = turns_made();
     uint64_t now = 1000 * MS, forgotten = (TURNS_DEBT_MAX - TURNS_BUSY_NS) * (uint64_t)TURNS_SHARE;
     struct turn other = {0};
     turns_wait(t, &other);
@@ -105,12 +102,11 @@ UNIT(what_was_used_is_forgotten)
     ck_assert(turns_must_wait(t, 7, now + forgotten - MS));
     ck_assert(!turns_must_wait(t, 7, now + forgotten));
     ck_assert_uint_le(forgotten, 4 * (uint64_t)NSEC_PER_SEC); /* as the header says */
-    free(t);
 }
 
 UNIT(who_abused_a_connection_is_heard_warily_for_a_while)
 {
-    struct turns *t = turns_made();
+    autofree struct turns *t = turns_made();
     const uint64_t now = 1000 * MS;
     ck_assert(!turns_are_wary(t, 7, now));
     turns_abused(t, 7, now);
@@ -118,12 +114,11 @@ UNIT(who_abused_a_connection_is_heard_warily_for_a_while)
     turns_abused(t, 7, now + MS);
     ck_assert(turns_are_wary(t, 7, now + TURNS_WARY_NS));
     ck_assert(!turns_are_wary(t, 7, now + MS + TURNS_WARY_NS));
-    free(t);
 }
 
 UNIT(a_round_of_the_queue_ends_with_its_time)
 {
-    struct turns *t = turns_made();
+    autofree struct turns *t = turns_made();
     struct turn a = {0}, b = {0}, c = {0};
     uint64_t now = 1000 * MS;
     turns_charge(t, 7, now, TURNS_DEBT_MAX);
@@ -144,13 +139,12 @@ UNIT(a_round_of_the_queue_ends_with_its_time)
     ck_assert_ptr_eq(turns_next(t), &a);
     ck_assert_ptr_null(turns_next(t));
     ck_assert(turns_is_empty(t));
-    free(t);
 }
 
 /* Who is beside a flood waits for no more than a millisecond of it in a turn of the loop. */
 UNIT(a_flood_has_a_millisecond_of_a_turn)
 {
-    struct turns *t = turns_made();
+    autofree struct turns *t = turns_made();
     struct turn of_flood[20] = {0};
     uint64_t now = 1000 * MS;
     turns_charge(t, 0, now, TURNS_DEBT_MAX);
@@ -165,12 +159,11 @@ UNIT(a_flood_has_a_millisecond_of_a_turn)
         }
         ck_assert(spent > 0 && spent <= MS);
     }
-    free(t);
 }
 
 UNIT(addresses_take_turns_however_much_of_one_waits)
 {
-    struct turns *t = turns_made();
+    autofree struct turns *t = turns_made();
     struct turn many[20], few[2] = {{.address = 2}, {.address = 2}}, one = {.address = 3};
     for (size_t i = 0; i < ARRAY_LEN(many); i++) {
         many[i] = (struct turn){.address = 1};
@@ -192,12 +185,11 @@ UNIT(addresses_take_turns_however_much_of_one_waits)
         turns_leave(t, &many[i]);
     ck_assert(turns_is_empty(t));
     ck_assert_ptr_null(turns_next(t));
-    free(t);
 }
 
 UNIT(two_who_are_both_busy_are_not_alone)
 {
-    struct turns *t = turns_made();
+    autofree struct turns *t = turns_made();
     uint64_t now = 1000 * MS;
     turns_charge(t, 7, now, TURNS_DEBT_MAX);
     turns_charge(t, 8, now, TURNS_DEBT_MAX);
@@ -205,5 +197,4 @@ UNIT(two_who_are_both_busy_are_not_alone)
     ck_assert(turns_must_wait(t, 8, now)); /* the turn is used up, and by both of them */
     ck_assert(turns_must_wait(t, 7, now));
     ck_assert(!turns_must_wait(t, 7, now + TURNS_ALONE_NS)); /* the other went away */
-    free(t);
 }

@@ -31,7 +31,7 @@ static void push(const char *name, uint64_t now)
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     size_t n;
-    unsigned char *body = unit_data(name, &n);
+    autofree unsigned char *body = unit_data(name, &n);
     ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &limits, &e), 0);
     for (uint32_t i = 0; i < view.profile.n; i++) {
         view.profile.time_unix_nano[i] = now;
@@ -40,7 +40,6 @@ static void push(const char *name, uint64_t now)
     }
     look_tap_push(tap, &view, now);
     look_store_add(store, look_tap_take(tap), now);
-    free(body);
 }
 
 static void begin_with(uint32_t samples_per_second)
@@ -469,7 +468,7 @@ static void push_linked(size_t at_byte)
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     size_t n;
-    unsigned char *body = unit_data(captures[0], &n);
+    autofree unsigned char *body = unit_data(captures[0], &n);
     ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &limits, &e), 0);
     for (uint32_t i = 0; i < view.profile.n; i++)
         view.profile.time_unix_nano[i] = NOW - LOOK_SLICE_NS;
@@ -477,7 +476,6 @@ static void push_linked(size_t at_byte)
     view.link.span_at[0] = at_byte + 16;
     look_tap_push(tap, &view, NOW);
     look_store_add(store, look_tap_take(tap), NOW);
-    free(body);
 }
 
 UNIT(a_trace_has_its_stacks_and_a_stack_its_traces)

@@ -76,7 +76,7 @@ static struct budget *tree_budget; /* NULL: unlimited */
 /* What a tree of all that is kept adds up to; of that many nodes, gathered so many at once. */
 static uint64_t total_of(enum look_level level, uint32_t most, uint32_t gathered_max, uint32_t *ret_nodes)
 {
-    struct look_tree tree;
+    cleanup(look_tree_release) struct look_tree tree;
     struct look_found found;
     struct look_select select = {.from_ns = level == LOOK_COARSE ? 0 : BEGIN - NSEC_PER_SEC,
                                  .to_ns = now + 3600ull * NSEC_PER_SEC,
@@ -90,7 +90,6 @@ static uint64_t total_of(enum look_level level, uint32_t most, uint32_t gathered
     ck_assert_int_eq(found.level, level);
     const uint64_t sum = tree.total[0].p[LOOK_ROOT];
     *ret_nodes = tree.dict.nodes.n;
-    look_tree_release(&tree);
     return sum;
 }
 

@@ -48,7 +48,7 @@ UNIT(what_is_read_is_what_was_added)
     rng_seed(&rng, 17);
     for (uint32_t n = 0; n < 400; n += 1 + n / 3) {
         look_pairs pairs = pairs_at_random(n, 7, 300), read = {0};
-        struct buffer out = {0};
+        cleanup(buffer_release) struct buffer out = {0};
         uint64_t sum[7][300] = {{0}};
         for (uint32_t i = 0; i < n; i++) {
             uint64_t *at = &sum[pairs.p[i].series][pairs.p[i].node];
@@ -66,7 +66,6 @@ UNIT(what_is_read_is_what_was_added)
                 ck_assert_uint_eq(sum[s][k], 0);
         vec_release(&pairs);
         vec_release(&read);
-        buffer_release(&out);
     }
 }
 
@@ -74,7 +73,7 @@ UNIT(what_is_read_is_what_was_added)
 UNIT(values_are_multiples_of_a_period)
 {
     look_pairs pairs = {0}, read = {0};
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     for (uint32_t i = 0; i < 1000; i++)
         ck_assert_int_eq(vec_append(&pairs, (struct look_pair){1, 10 * i, 52631579ull * (1 + i % 3), 256, 1}),
                          0);
@@ -86,14 +85,13 @@ UNIT(values_are_multiples_of_a_period)
         ck_assert_uint_eq(read.p[i].value, pairs.p[i].value);
     vec_release(&pairs);
     vec_release(&read);
-    buffer_release(&out);
 }
 
 UNIT(damaged_bytes_end_somewhere)
 {
     rng_seed(&rng, 18);
     look_pairs pairs = pairs_at_random(300, 5, 100);
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     look_pairs_merge(&pairs);
     ck_assert_int_eq(look_slice_write(&pairs, &out), 0);
     for (size_t cut = 0; cut < out.n; cut++)
@@ -105,5 +103,4 @@ UNIT(damaged_bytes_end_somewhere)
         *byte = was;
     }
     vec_release(&pairs);
-    buffer_release(&out);
 }

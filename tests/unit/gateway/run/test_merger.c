@@ -42,21 +42,19 @@ static void work(void *arg)
 
 static void done(void *arg)
 {
-    struct job *j = arg;
+    autofree struct job *j = arg;
     ck_assert(pthread_equal(pthread_self(), w.control));
     ck_assert_uint_eq(j->number, w.n_done++);
-    free(j);
 }
 
 /* A job of the loop's, which has the merger in it. */
 static void held(void *arg)
 {
-    struct job *j = arg;
+    autofree struct job *j = arg;
     ck_assert_uint_le(j->number, w.n_worked); /* not before those that were posted before */
     use();
     merger_release(w.m);
     w.n_held++;
-    free(j);
 }
 
 static void *holder(void *arg)

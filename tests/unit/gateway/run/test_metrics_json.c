@@ -60,11 +60,11 @@ static char *document(const struct rules_program *program, const struct metric_b
 
 UNIT(the_document_in_pieces_of_any_size)
 {
-    struct compiled c = compile_good(rules);
+    cleanup(compiled_free) struct compiled c = compile_good(rules);
     struct error e = {0};
     struct rules_program *program = unit_made(rules_program_new(c.set, &e));
     for (size_t enough = 1; enough < 1000; enough += 7) {
-        char *text = document(program, &batch, "x", enough);
+        autofree char *text = document(program, &batch, "x", enough);
         ck_assert_str_eq(
             text, HEAD
             "{\"attributes\":{\"n\":-3,\"service.name\":\"a\\\"b\xef\xbf\xbd\"},\"series\":["
@@ -72,7 +72,6 @@ UNIT(the_document_in_pieces_of_any_size)
             "{\"metric\":0,\"labels\":{},\"value\":2},"
             "{\"metric\":1,\"labels\":{},\"value\":9007199254740993}]},"
             "{\"attributes\":{},\"series\":[{\"metric\":1,\"labels\":{},\"value\":9007199254740993}]}]}\n");
-        free(text);
     }
     char *none = document(program, &(struct metric_batch){0}, "x", 1);
     ck_assert_str_eq(none, HEAD "]}\n");
@@ -84,5 +83,4 @@ UNIT(the_document_in_pieces_of_any_size)
     ck_assert_ptr_nonnull(strstr(everything, "\"pack\":\"tax\""));
     free(everything);
     rules_program_free(program);
-    compiled_free(&c);
 }

@@ -86,11 +86,10 @@ static int write_metrics(struct world *w, const struct admin_metrics *wanted, st
 
 static void expect(struct world *w, struct admin_metrics wanted, const char *text)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(write_metrics(w, &wanted, &out), 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     ck_assert_str_eq((char *)out.p, text);
-    buffer_release(&out);
 }
 
 UNIT(metrics_in_each_format_as_often_as_one_looks)

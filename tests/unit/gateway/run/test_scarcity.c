@@ -122,7 +122,7 @@ static int push_all(struct world *w)
 
 static void writes(const struct metric_batch *b)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     uint32_t before = sweep_failures();
     for (int format = PROMETHEUS_TEXT; format <= PROMETHEUS_OPENMETRICS; format++) {
         struct prometheus_options o = {.format = (enum prometheus_format)format};
@@ -157,15 +157,13 @@ static void writes(const struct metric_batch *b)
         struct remote_write *w = NULL;
         struct prometheus_options o = {0};
         uint32_t n = 0;
-        struct buffer body = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer body = BUFFER_INIT(0);
         int r = remote_write_new(&w, (struct metric_batch *)b, (enum remote_write_version)version, &o);
         if (r == 0)
             r = remote_write_next(w, 100000, &body, &n);
         ck_assert(r >= 0 || (r == -ENOMEM && sweep_failures() > before));
         remote_write_free(w);
-        buffer_release(&body);
     }
-    buffer_release(&out);
 }
 
 OOM_SWEEP_HOW(accepted_is_counted_once_and_refused_is_not, SWEEP_ONCE | SWEEP_FOR_GOOD)

@@ -149,10 +149,9 @@ static inline const char *ask(struct serve *s, const struct call *call)
     for (size_t at = 0; at < call->body.n && n_replies == 0; at += step) {
         /* An exact-size copy, so that a sanitizer sees a read past the piece. */
         size_t n = call->body.n - at < step ? call->body.n - at : step;
-        uint8_t *copy = malloc(n);
+        autofree uint8_t *copy = malloc(n);
         memcpy(copy, call->body.p + at, n);
         h->on_body(s, &x, bytes_of(copy, n));
-        free(copy);
     }
     if (n_replies == 0)
         h->on_end(s, &x);

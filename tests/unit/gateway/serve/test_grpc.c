@@ -32,7 +32,7 @@ UNIT(g1_every_coding_offered_is_taken)
     struct serve *s = serve_with(1000, NULL);
     static const enum coding codings[] = {CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_ZSTD};
     for (size_t i = 0; i < 4; i++) {
-        struct buffer body =
+        cleanup(buffer_release) struct buffer body =
             framed(codings[i], codings[i] != CODING_IDENTITY, BYTES_LIT("profile profile profile"));
         struct call call = {.path = GRPC_PATH,
                             .headers = {GRPC_TYPE,
@@ -41,7 +41,6 @@ UNIT(g1_every_coding_offered_is_taken)
         pushed.n = 0;
         ck_assert_str_eq(ask(s, &call), ACCEPTED);
         ck_assert(bytes_is(buffer_bytes(&pushed), "profile profile profile"));
-        buffer_release(&body);
     }
     ck_assert_uint_eq(n_pushes, 4);
     fake_release(s);
@@ -83,7 +82,7 @@ UNIT(g2_too_large_after_decompression_too)
     struct serve *s = serve_with(1000, NULL);
     struct buffer zeros = {.p = calloc(1, 100000), .n = 1001, .cap = 100000};
     for (int i = 0; i < 2; i++) {
-        struct buffer body = framed(CODING_GZIP, true, buffer_bytes(&zeros));
+        cleanup(buffer_release) struct buffer body = framed(CODING_GZIP, true, buffer_bytes(&zeros));
         ck_assert_uint_lt(body.n, 1000);
         struct call call = {.path = GRPC_PATH,
                             .headers = {GRPC_TYPE, H("grpc-encoding", "gzip")},
@@ -92,7 +91,6 @@ UNIT(g2_too_large_after_decompression_too)
                          REFUSED("8",
                                  "the request is larger than 1000 bytes, before or after decompression"));
         zeros.n = 100000;
-        buffer_release(&body);
     }
     ck_assert_uint_eq(n_pushes, 0);
     buffer_release(&zeros);

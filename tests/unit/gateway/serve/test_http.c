@@ -90,14 +90,13 @@ UNIT(h3_json_is_taken_after_its_content_encoding)
     struct serve *s = serve_with(1000, NULL);
     static const enum coding codings[] = {CODING_GZIP, CODING_DEFLATE, CODING_ZSTD};
     for (size_t i = 0; i < 3; i++) {
-        struct buffer body = coded(codings[i], BYTES_LIT("{\"dictionary\":{}}"));
+        cleanup(buffer_release) struct buffer body = coded(codings[i], BYTES_LIT("{\"dictionary\":{}}"));
         struct call call = {.path = HTTP_PATH,
                             .headers = {JSON_TYPE,
                                         {BYTES_LIT("content-encoding"), bytes_str(coding_name(codings[i]))}},
                             .body = buffer_bytes(&body)};
         ck_assert_str_eq(ask(s, &call), JSON("200") "body: {}\n");
         ck_assert(bytes_eq(buffer_bytes(&pushed), BYTES_LIT("\x12\x00")));
-        buffer_release(&body);
     }
     fake_release(s);
 }
@@ -140,7 +139,7 @@ UNIT(h3_content_encodings_are_taken)
     struct serve *s = serve_with(1000, NULL);
     static const enum coding codings[] = {CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_ZSTD};
     for (size_t i = 0; i < 4; i++) {
-        struct buffer body = coded(codings[i], BYTES_LIT("profile profile profile"));
+        cleanup(buffer_release) struct buffer body = coded(codings[i], BYTES_LIT("profile profile profile"));
         struct call call = {.path = HTTP_PATH,
                             .headers = {PROTO_TYPE,
                                         {BYTES_LIT("content-encoding"), bytes_str(coding_name(codings[i]))}},
@@ -149,7 +148,6 @@ UNIT(h3_content_encodings_are_taken)
         pushed.n = 0;
         ck_assert_str_eq(ask(s, &call), PROTO("200") "body: \n");
         ck_assert(bytes_is(buffer_bytes(&pushed), "profile profile profile"));
-        buffer_release(&body);
     }
     fake_release(s);
 }

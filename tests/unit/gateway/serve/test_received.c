@@ -23,7 +23,7 @@ static struct buffer coded(enum coding c)
 /* One request with that body, by gRPC or HTTP. */
 static void send_coded(struct serve *s, bool grpc, enum coding c, struct bytes body)
 {
-    struct buffer wire = {0};
+    cleanup(buffer_release) struct buffer wire = {0};
     uint8_t prefix[GRPC_PREFIX_BYTES];
     grpc_prefix_write(prefix, true, (uint32_t)body.n);
     if (grpc)
@@ -38,7 +38,6 @@ static void send_coded(struct serve *s, bool grpc, enum coding c, struct bytes b
     ck_assert_uint_eq(n_pushes, before + 1);
     ck_assert(bytes_is(buffer_bytes(&pushed), TEXT));
     ck_assert_int_eq(received_coding, c);
-    buffer_release(&wire);
 }
 
 UNIT(one_whole_member_may_go_on_as_it_is)
@@ -47,11 +46,10 @@ UNIT(one_whole_member_may_go_on_as_it_is)
     struct serve *s = serve_with(1 << 20, &budget);
     for (int grpc = 0; grpc < 2; grpc++)
         for (size_t i = 0; i < ARRAY_LEN(codings); i++) {
-            struct buffer b = coded(codings[i]);
+            cleanup(buffer_release) struct buffer b = coded(codings[i]);
             send_coded(s, grpc, codings[i], buffer_bytes(&b));
             ck_assert(received_whole);
             ck_assert(bytes_eq(buffer_bytes(&received_bytes), buffer_bytes(&b)));
-            buffer_release(&b);
         }
     fake_release(s);
 }

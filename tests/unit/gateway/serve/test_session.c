@@ -131,7 +131,7 @@ static void on_done(void *user, enum http_call_result result, const struct http_
 /* Carries bytes both ways until neither side has anything to say. */
 static void join(struct http_client *client, struct http_session *session)
 {
-    struct buffer pipe = {0};
+    cleanup(buffer_release) struct buffer pipe = {0};
     while (http_client_has_output(client) || http_session_has_output(session)) {
         size_t before = 0;
         pipe.n = 0;
@@ -147,7 +147,6 @@ static void join(struct http_client *client, struct http_session *session)
         if (before == 0)
             break;
     }
-    buffer_release(&pipe);
 }
 
 /* One call with a message of n bytes. */

@@ -22,10 +22,8 @@ static char *text(void)
 
 static bool says(const char *line)
 {
-    char *all = text();
-    bool found = strstr(all, line) != NULL;
-    free(all);
-    return found;
+    autofree char *all = text();
+    return strstr(all, line) != NULL;
 }
 
 UNIT(threads_add_up_by_name_and_layout)
@@ -68,12 +66,11 @@ UNIT(names_are_bounded)
     ck_assert_uint_eq(producers_read(STATS_LAYOUT_1_10, BYTES_LIT("p63")), 1);
     ck_assert_uint_eq(producers_read(STATS_LAYOUT_1_10, BYTES_LIT("p64")), 0);
     ck_assert(says("{layout=\"1.10\",producer=\"other\"} 36\n"));
-    char *all = text();
+    autofree char *all = text();
     int n = 0;
     for (const char *at = all; (at = strstr(at, "producer=\"")); at++)
         n++;
     ck_assert_int_eq(n, STATS_PRODUCERS + 1);
-    free(all);
 }
 
 /* What a peer calls itself cannot break out of its label, nor make it long. */

@@ -63,7 +63,7 @@ UNIT(threads_register_side_by_side)
 UNIT(one_head_for_each_name)
 {
     stats_add(stats_new(), STATS_REQUESTS_PARTIAL, 5);
-    char *out = text();
+    autofree char *out = text();
     ck_assert_int_eq(count(out, "# TYPE profgate_requests_total counter\n"), 1);
     ck_assert_int_eq(
         count(out, "# HELP profgate_requests_total Export requests, by how they were answered\n"), 1);
@@ -77,12 +77,11 @@ UNIT(one_head_for_each_name)
         at = strchr(at, '\n') + 1;
         ck_assert_msg(!strncmp(at, "profgate_requests_total{", 24), "line %d: %.40s", i, at);
     }
-    free(out);
 }
 
 UNIT(every_name_has_a_sentence_and_every_head_a_row)
 {
-    char *out = text();
+    autofree char *out = text();
     int heads = count(out, "# HELP "), types = count(out, "# TYPE ");
     ck_assert_int_eq(heads, types);
     ck_assert_int_ge(heads, 30);
@@ -92,14 +91,13 @@ UNIT(every_name_has_a_sentence_and_every_head_a_row)
         const char *sentence = strchr(line + 7, ' ');
         ck_assert_msg(sentence && strlen(sentence) > 5, "%s", line);
     }
-    free(out);
 }
 
 /* OpenMetrics calls a counter's family without its _total: a gauge of that name is a second one, and a parser
  * that keeps to it refuses the page. */
 UNIT(no_gauge_has_a_counters_name)
 {
-    char *out = text(), *copy = strdup(out);
+    autofree char *out = text(), *copy = strdup(out);
     for (char *line = strtok(copy, "\n"); line; line = strtok(NULL, "\n")) {
         char name[200], head[220];
         char *end;
@@ -109,8 +107,6 @@ UNIT(no_gauge_has_a_counters_name)
         snprintf(head, sizeof head, "# TYPE %s ", name);
         ck_assert_msg(!strstr(out, head), "%s", head);
     }
-    free(copy);
-    free(out);
 }
 
 UNIT(the_process_knows_itself)
@@ -206,7 +202,7 @@ UNIT(histograms_of_the_batch_are_those_of_the_text)
     for (int i = 0; i < STATS_HISTOGRAMS; i++)
         for (uint64_t v = 1; v < 1ull << 36; v *= 3)
             histograms_add(v & 2 ? s : other, (enum stats_histogram)i, v * (unsigned)(i + 1));
-    char *out = text();
+    autofree char *out = text();
     struct metric_batch *b = unit_made(stats_batch(NULL, 0, clock_realtime(), NULL));
     for (int i = 0; i < STATS_HISTOGRAMS; i++) {
         const struct metric *m = find(b, names[i].otlp);
@@ -228,7 +224,6 @@ UNIT(histograms_of_the_batch_are_those_of_the_text)
         ck_assert_double_eq_tol(told(out, series), d->sum, d->sum * 1e-11);
     }
     metric_batch_free(b);
-    free(out);
 }
 
 UNIT(deltas_are_what_was_added_between)

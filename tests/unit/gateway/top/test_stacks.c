@@ -26,15 +26,14 @@ static void read_flame(struct stacks *s)
 static void draw(const struct flame *f, bool color, struct buffer *out)
 {
     const struct line_style style = {.width = f->width, .color = color};
-    struct line l = {.style = &style, .out = out};
+    cleanup(line_release) struct line l = {.style = &style, .out = out};
     ck_assert_int_eq(flame_draw(f, &l), 0);
     ck_assert_int_eq(buffer_add(out, "", 1), 0);
-    line_release(&l);
 }
 
 UNIT(a_tree_is_read_widest_child_first)
 {
-    struct stacks s;
+    cleanup(stacks_release) struct stacks s;
     read_flame(&s);
     ck_assert_int_eq(s.first[0], 1);
     ck_assert_int_eq(s.first[1], 3);
@@ -45,7 +44,6 @@ UNIT(a_tree_is_read_widest_child_first)
     ck_assert_double_eq_tol(stacks_share(&s, 3), 0.6, 1e-9);
     ck_assert_uint_eq(stacks_find(&s, s.mark[2]), 2);
     ck_assert_uint_eq(stacks_find(&s, 12345), 0);
-    stacks_release(&s);
 }
 
 UNIT(frames_are_as_wide_as_their_share)
@@ -73,7 +71,7 @@ UNIT(frames_are_as_wide_as_their_share)
 
 UNIT(arrows_go_to_what_is_beside)
 {
-    struct stacks s;
+    cleanup(stacks_release) struct stacks s;
     read_flame(&s);
     struct flame f = {.stacks = &s, .width = 40, .height = 5};
     ck_assert_int_eq(flame_step(&f, FLAME_PARENT), 0);
@@ -84,7 +82,6 @@ UNIT(arrows_go_to_what_is_beside)
     ck_assert_int_eq(flame_step(&f, FLAME_CHILD), 3);
     ck_assert_int_eq(flame_step(&f, FLAME_PARENT), 1);
     ck_assert_int_eq(flame_rows(&f), 3);
-    stacks_release(&s);
 }
 
 UNIT(a_difference_is_more_than_chance)
@@ -146,14 +143,14 @@ UNIT(foreign_answers_do_no_harm)
                                         "{\"node\":{}}",
                                         "{\"node\":{\"parent\":[]}}",
                                         "{\"series\":{}}"};
-    struct stacks s;
+    cleanup(stacks_release) struct stacks s;
     struct stacks_rows r;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         ck_assert_int_eq(stacks_read(bytes_str(texts[i]), "node", &s), STACKS_FOREIGN);
         ck_assert_int_eq(stacks_read_series(bytes_str(texts[i]), &r), STACKS_FOREIGN);
         ck_assert_int_eq(stacks_read_top(bytes_str(texts[i]), &r), STACKS_FOREIGN);
     }
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     ck_assert_int_eq(
         stacks_read(
             bytes_str(
@@ -164,6 +161,4 @@ UNIT(foreign_answers_do_no_harm)
     const struct flame f = {.stacks = &s, .width = 30, .height = 5};
     draw(&f, false, &out);
     ck_assert_ptr_null(strchr((char *)out.p, '\x1b'));
-    buffer_release(&out);
-    stacks_release(&s);
 }

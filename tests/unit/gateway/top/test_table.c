@@ -62,7 +62,7 @@ static const char nothing[] = "{\"samples\":0,\"metrics\":[],\"resources\":[]}";
 
 UNIT(a_page_is_read)
 {
-    struct top_page page = page_of(page_after);
+    cleanup(top_page_release) struct top_page page = page_of(page_after);
     ck_assert_double_eq(page.samples, 400);
     ck_assert_uint_eq(page.metrics.n, 3);
     ck_assert_uint_eq(page.series.n, 9);
@@ -71,10 +71,8 @@ UNIT(a_page_is_read)
     ck_assert(bytes_is(s->service, "java") && bytes_is(s->host, "vm") && bytes_is(s->what, "a.B.c") &&
               bytes_is(s->rest, "json"));
     ck_assert(page.series.p[3].is_overflow);
-    struct top_page before = page_of(page_before);
+    cleanup(top_page_release) struct top_page before = page_of(page_before);
     ck_assert(bytes_eq(before.series.p[0].key, page.series.p[0].key));
-    top_page_release(&before);
-    top_page_release(&page);
 }
 
 UNIT(what_is_no_page_is_refused_and_what_is_no_series_left_out)
@@ -101,19 +99,18 @@ UNIT(what_is_no_page_is_refused_and_what_is_no_series_left_out)
                                       "{\"metric\":0,\"labels\":{},\"value\":\"NaN\"}",
                                       "{\"metric\":0.5,\"labels\":{},\"value\":1}"};
     for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
-        struct buffer text = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
         ck_assert_int_eq(buffer_printf(&text, "{" METRICS ",\"resources\":[" OF("x") "%s]}]}", odd[i]), 0);
         ck_assert_int_eq(top_page_read(buffer_bytes(&text), &page), 0);
         ck_assert_msg(page.series.n == 0, "%s", odd[i]);
         top_page_release(&page);
-        buffer_release(&text);
     }
 }
 
 UNIT(pages_are_bounded)
 {
     struct top_page page;
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     ck_assert_int_eq(top_page_read(bytes_of("", (size_t)TOP_PAGE_MAX + 1), &page), TOP_PAGE_LARGE);
     ck_assert_int_eq(buffer_add_str(&text, "{" METRICS ",\"resources\":[" OF("x")), 0);
     for (uint32_t i = 0; i <= TOP_SERIES_MAX; i++)
@@ -122,7 +119,6 @@ UNIT(pages_are_bounded)
                          0);
     ck_assert_int_eq(buffer_add_str(&text, "]}]}"), 0);
     ck_assert_int_eq(top_page_read(buffer_bytes(&text), &page), TOP_PAGE_LARGE);
-    buffer_release(&text);
 }
 
 UNIT(numbers_for_people)
@@ -155,7 +151,7 @@ UNIT(numbers_for_people)
 UNIT(a_table)
 {
     struct top_view view = {.url = "h:1", .note = "a replay", .style = {100, .ascii = true}};
-    char *text = draw(&view, page_before, page_after);
+    autofree char *text = draw(&view, page_before, page_after);
     ck_assert_str_eq(text, "profgate top   vm   over 2 s   h:1\n"
                            "a replay\n"
                            "\n"
@@ -173,7 +169,6 @@ UNIT(a_table)
                            "\n"
                            "a.held: 2.0 KiB\n"
                            "2.0 KiB 100%  ##########  (all)         java\n");
-    free(text);
 }
 
 /* A narrow terminal has no bars, and what is cut says so; colours are codes around the same text. */
@@ -187,7 +182,7 @@ UNIT(widths_and_colours)
               "serialization", "1") "]}]}";
     for (uint32_t width = 20; width <= 200; width += 20) {
         struct top_view view = {.url = "http://localhost:9464", .style = {.width = width, .ascii = true}};
-        char *text = draw(&view, before, after);
+        autofree char *text = draw(&view, before, after);
         uint32_t columns = 0;
         for (const char *c = text; *c; c++) {
             columns = *c == '\n' ? 0 : columns + 1;
@@ -199,13 +194,11 @@ UNIT(widths_and_colours)
             ck_assert_ptr_nonnull(strstr(text, "serialization"));
         if (width >= 100)
             ck_assert_ptr_nonnull(strstr(text, "ns::(anonymous namespace)::call"));
-        free(text);
     }
     struct top_view view = {.url = "h", .style = {.width = 60, .color = true, .ascii = true}};
-    char *text = draw(&view, before, after);
+    autofree char *text = draw(&view, before, after);
     ck_assert_ptr_nonnull(strstr(text, "\x1b[7mprofgate top"));
     ck_assert_ptr_nonnull(strstr(text, "~"));
-    free(text);
 }
 
 UNIT(names_in_utf8_take_the_columns_that_they_take)
@@ -215,8 +208,8 @@ UNIT(names_in_utf8_take_the_columns_that_they_take)
     struct line_style style = {.width = 10};
     ck_assert_uint_eq(line_columns(&style, bytes_str("日本")), 4);
     ck_assert_uint_eq(line_columns(&style, bytes_str("\xe2\x80\xae")), 1); /* an override of direction: ? */
-    struct buffer out = BUFFER_INIT(0);
-    struct line l = {.style = &style, .out = &out};
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
+    cleanup(line_release) struct line l = {.style = &style, .out = &out};
     line_add(&l, bytes_str("日本日本日本"), UINT32_MAX);
     line_end(&l);
     line_add(&l, bytes_str("a\xff\xe2\x80\xae\xc2\x9b"), UINT32_MAX);
@@ -228,8 +221,6 @@ UNIT(names_in_utf8_take_the_columns_that_they_take)
     ck_assert_int_eq(l.r, 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     ck_assert_str_eq((char *)out.p, "日本日本…\na???\n?b##\n");
-    line_release(&l);
-    buffer_release(&out);
 }
 
 /* Twelve processes with ten functions each, of which the last have less and less. */
@@ -259,10 +250,10 @@ static uint32_t count(const char *text, const char *word)
 
 UNIT(a_table_fits_the_terminal_and_tells_what_is_most)
 {
-    char *after = many();
+    autofree char *after = many();
     for (uint32_t height = 1; height < 70; height++) {
         struct top_view view = {.url = "http://h:1", .style = {.width = 79, .ascii = true}, .height = height};
-        char *text = draw(&view, nothing, after);
+        autofree char *text = draw(&view, nothing, after);
         ck_assert_uint_le(count(text, "\n"), height);
         ck_assert_int_eq(strstr(text, "process0") != NULL, height >= 5);
         if (height >= 22) { /* a terminal of 24 lines */
@@ -272,14 +263,11 @@ UNIT(a_table_fits_the_terminal_and_tells_what_is_most)
         }
         if (height >= 60)
             ck_assert_uint_eq(count(text, "f0_"), 5);
-        free(text);
     }
     struct top_view view = {.url = "http://h:1", .style = {.width = 79, .ascii = true}};
-    char *text = draw(&view, nothing, after);
+    autofree char *text = draw(&view, nothing, after);
     ck_assert_uint_eq(count(text, "process"), 12 + 12);
     ck_assert_uint_eq(count(text, "f0_"), 4);
-    free(text);
-    free(after);
 }
 
 UNIT(a_gateway_that_began_anew_and_one_that_counts_nothing)
@@ -330,7 +318,7 @@ UNIT(any_page_can_be_drawn)
     for (int round = 0; round < 3000; round++) {
         const char *from = round % 2 ? page_after : page_before;
         size_t len = strlen(from);
-        char *copy = malloc(len); /* exactly as long: no NUL behind */
+        autofree char *copy = malloc(len); /* exactly as long: no NUL behind */
         ck_assert_ptr_nonnull(copy);
         memcpy(copy, from, len);
         for (uint32_t i = 0; i < 1 + (rng_next(&rng) >> 40) % 4; i++) {
@@ -348,6 +336,5 @@ UNIT(any_page_can_be_drawn)
             top_page_release(&page);
         }
         top_page_release(&old);
-        free(copy);
     }
 }

@@ -415,7 +415,7 @@ UNIT(long_label_is_cut_at_a_character)
  * before. */
 static struct world *busy_world(void)
 {
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     for (int i = 0; i < 14; i++)
         buffer_printf(
             &text,
@@ -426,7 +426,6 @@ static struct world *busy_world(void)
         buffer_printf(&text, "keep %d%% where any frame is \"%c*%c\"\n", i + 1, 'a' + i, 'b' + i);
     ck_assert_int_eq(buffer_add(&text, "", 1), 0);
     struct world *w = world_new((const char *)text.p, (size_t)1 << 30);
-    buffer_release(&text);
     return w;
 }
 
@@ -444,7 +443,7 @@ UNIT(an_automaton_come_apart_changes_no_answer)
                 name[k] = (char)('a' + rng_next(&rng) % 18);
             sprintf(stack + strlen(stack), "%sgo:%s", f ? "," : "", name);
         }
-        char *was = strdup(ask(w, stack, NULL));
+        autofree char *was = strdup(ask(w, stack, NULL));
         ck_assert_int_eq(rules_matcher_error(w->m), 0);
         if (round % 400 == 399) {
             fresh = busy_world();
@@ -452,7 +451,6 @@ UNIT(an_automaton_come_apart_changes_no_answer)
             world_free(fresh);
             compared++;
         }
-        free(was);
     }
     ck_assert_uint_eq(compared, 30);
     ck_assert_uint_gt(rules_matcher_generation(w->m), generation);
@@ -465,7 +463,7 @@ UNIT(memory_out_is_said_and_survived)
     const char *rules =
         C("e", "each frame is go label f = function of frame") C("l", "label f = function of leaf");
     struct world *w = world_new(rules, 1 << 30);
-    char *want = strdup(ask(w, "go:a,go:b", NULL));
+    autofree char *want = strdup(ask(w, "go:a,go:b", NULL));
     size_t full = w->budget.used;
     world_free(w);
     for (size_t budget = 0; budget < full; budget += full / 60) {
@@ -479,7 +477,6 @@ UNIT(memory_out_is_said_and_survived)
         ck_assert_str_eq(ask(w, "go:a,go:b", NULL), want);
         world_free(w);
     }
-    free(want);
 }
 
 UNIT(an_empty_stack_satisfies_nothing)

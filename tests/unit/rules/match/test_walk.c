@@ -124,7 +124,7 @@ static void series_text(struct side *s, const struct rules_entry *entries, uint3
         const struct rules_entry *e = &entries[i];
         const struct rules_series_label *labels;
         uint32_t n = rules_matcher_series_labels(s->m, e->series, &labels);
-        struct buffer line = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer line = BUFFER_INIT(0);
         buffer_printf(
             &line, "%u %.*s", e->source,
             BYTES_FMT(rules_program_metric(program, rules_matcher_series_metric(s->m, e->series))->name));
@@ -132,7 +132,6 @@ static void series_text(struct side *s, const struct rules_entry *entries, uint3
             buffer_printf(&line, " %.*s=%.*s", BYTES_FMT(rules_program_name(program, labels[k].name)),
                           BYTES_FMT(rules_matcher_text(s->m, labels[k].value)));
         lines[i] = strndup((const char *)line.p, line.n);
-        buffer_release(&line);
     }
     qsort(lines, n_entries, sizeof *lines, by_text);
     for (uint32_t i = 0; i < n_entries; i++) {

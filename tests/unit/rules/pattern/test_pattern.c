@@ -65,13 +65,11 @@ static struct pattern_set *set_of(uint32_t n, struct rule_atom **atoms)
 
 static uint64_t row_of(const struct pattern_set *set, const char *text)
 {
-    struct pattern_scratch scratch;
+    cleanup(pattern_scratch_release) struct pattern_scratch scratch;
     uint64_t row = 0;
-    char *exact = strndup(text, strlen(text)); /* so that a sanitizer sees a read past the end */
+    autofree char *exact = strndup(text, strlen(text)); /* so that a sanitizer sees a read past the end */
     ck_assert_int_eq(pattern_scratch_init(&scratch, pattern_set_atoms(set)), 0);
     pattern_set_match(set, &scratch, bytes_str(exact), &row);
-    pattern_scratch_release(&scratch);
-    free(exact);
     return row;
 }
 
@@ -246,7 +244,7 @@ UNIT(random_regexes_are_not_lost_by_their_literals)
                                         "c+",  "d*",      "bb{2}",          "(a(bc|cd)|dd)",
                                         ".",   "cab",     "(?:ab|(cd|da))", "x?bcd"};
     struct rng rng;
-    struct regex_scratch scratch;
+    cleanup(regex_scratch_release) struct regex_scratch scratch;
     rng_seed(&rng, 11);
     ck_assert_int_eq(regex_scratch_init(&scratch), 0);
     for (int round = 0; round < 200; round++) {
@@ -284,13 +282,12 @@ UNIT(random_regexes_are_not_lost_by_their_literals)
         pattern_set_free(s);
         pattern_build_free(b);
     }
-    regex_scratch_release(&scratch);
 }
 
 UNIT(regex_captures_the_first_group_and_gives_up_after_its_steps)
 {
     struct regex *r;
-    struct regex_scratch s;
+    cleanup(regex_scratch_release) struct regex_scratch s;
     struct bytes got;
     ck_assert_int_eq(regex_scratch_init(&s), 0);
     ck_assert_int_eq(regex_new(&r, BYTES_LIT("(?:.*\\/)?(.+)\\.so"), false, NULL), 0);
@@ -309,5 +306,4 @@ UNIT(regex_captures_the_first_group_and_gives_up_after_its_steps)
     regex_free(r);
     struct error e;
     ck_assert_int_lt(regex_new(&r, BYTES_LIT("("), false, &e), 0);
-    regex_scratch_release(&s);
 }

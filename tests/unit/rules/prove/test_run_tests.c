@@ -77,16 +77,15 @@ static char *failures(const char *text, uint32_t expect_n)
 
 UNIT(a_failure_says_expected_counted_because)
 {
-    char *text = failures(COMPRESSION "test \"reader\" {\n"
-                                      "    stack go \"decompressor\" < go \"main\"\n"
-                                      "    expect work.time 10ms { direction = \"compress\" }\n"
-                                      "}\n",
-                          1);
+    autofree char *text = failures(COMPRESSION "test \"reader\" {\n"
+                                               "    stack go \"decompressor\" < go \"main\"\n"
+                                               "    expect work.time 10ms { direction = \"compress\" }\n"
+                                               "}\n",
+                                   1);
     ck_assert_str_eq(text, "E110 t.rules:8:1: test \"reader\" failed\n"
                            "     expected work.time 10ms { direction=\"compress\" }\n"
                            "     counted  work.time 10ms { direction=\"decompress\" }\n"
                            "     because  table direction, row 1 (line 4), by frame 0: go decompressor\n");
-    free(text);
 }
 
 UNIT(a_series_nobody_expects_fails_the_test)
@@ -110,9 +109,8 @@ UNIT(predicates_are_asked_of_the_latest_stack)
         "rules 1\npack t\nframe f = \"a\"\n"
         "test \"t\" { stack go \"a\" expect that leaf is f  stack go \"b\" expect that not leaf is f }\n",
         0));
-    char *text = failures("rules 1\npack t\nframe f = \"a\"\n"
-                          "test \"t\" { stack go \"a\"  stack go \"b\" expect that leaf is f }\n",
-                          1);
+    autofree char *text = failures("rules 1\npack t\nframe f = \"a\"\n"
+                                   "test \"t\" { stack go \"a\"  stack go \"b\" expect that leaf is f }\n",
+                                   1);
     ck_assert_ptr_nonnull(strstr(text, "expected that"));
-    free(text);
 }

@@ -38,18 +38,17 @@ static void check_token(const struct lexed *l, uint32_t i, enum token_kind kind,
 
 UNIT(names_keep_their_dots_and_a_star_behind_one_is_its_own)
 {
-    struct lexed l = lex_text("profile.gc.time kernel_work.* a.1 x..y");
+    cleanup(lexed_free) struct lexed l = lex_text("profile.gc.time kernel_work.* a.1 x..y");
     check_token(&l, 0, TOKEN_NAME, "profile.gc.time");
     check_token(&l, 1, TOKEN_NAME, "kernel_work");
     check_token(&l, 2, TOKEN_ALL_OF, ".*");
     check_token(&l, 3, TOKEN_NAME, "a");
     ck_assert_int_gt(l.found.n_errors, 0); /* .1 and .. */
-    lexed_free(&l);
 }
 
 UNIT(an_i_directly_behind_a_quote_ignores_case)
 {
-    struct lexed l = lex_text("\"*sip*\"i \"a\"in \"b\" i /r\\/x/i");
+    cleanup(lexed_free) struct lexed l = lex_text("\"*sip*\"i \"a\"in \"b\" i /r\\/x/i");
     ck_assert_uint_eq(l.tokens.all.n, 6 + 1);
     check_token(&l, 0, TOKEN_STRING, "*sip*");
     ck_assert(l.tokens.all.p[0].nocase);
@@ -60,12 +59,12 @@ UNIT(an_i_directly_behind_a_quote_ignores_case)
     check_token(&l, 5, TOKEN_REGEX, "r\\/x");
     ck_assert(l.tokens.all.p[5].nocase);
     check_token(&l, 6, TOKEN_END, "");
-    lexed_free(&l);
 }
 
 UNIT(marks_and_quantities)
 {
-    struct lexed l = lex_text("== = => != !~ ~ ?? | + - < ( ) { } [ ] , 40% 250ms 97Hz 500 # comment == \"x");
+    cleanup(lexed_free) struct lexed l =
+        lex_text("== = => != !~ ~ ?? | + - < ( ) { } [ ] , 40% 250ms 97Hz 500 # comment == \"x");
     static const enum token_kind kinds[] = {TOKEN_EQUAL,     TOKEN_ASSIGN,   TOKEN_ARROW,    TOKEN_UNEQUAL,
                                             TOKEN_UNMATCH,   TOKEN_MATCH,    TOKEN_ELSE,     TOKEN_BAR,
                                             TOKEN_PLUS,      TOKEN_DASH,     TOKEN_BELOW,    TOKEN_PAREN,
@@ -77,30 +76,27 @@ UNIT(marks_and_quantities)
         ck_assert_int_eq(l.tokens.all.p[i].kind, kinds[i]);
     check_token(&l, 19, TOKEN_QUANTITY, "250ms");
     ck_assert_uint_eq(l.found.n, 0);
-    lexed_free(&l);
 }
 
 UNIT(places_count_lines_and_columns_from_one)
 {
-    struct lexed l = lex_text("a\n\t\"xy\"\r\n b");
+    cleanup(lexed_free) struct lexed l = lex_text("a\n\t\"xy\"\r\n b");
     ck_assert_uint_eq(l.tokens.all.p[1].place.line, 2);
     ck_assert_uint_eq(l.tokens.all.p[1].place.column, 2);
     ck_assert_uint_eq(l.tokens.all.p[1].place.length, 4);
     ck_assert_uint_eq(l.tokens.all.p[2].place.line, 3);
     ck_assert_uint_eq(l.tokens.all.p[2].place.column, 2);
-    lexed_free(&l);
 }
 
 UNIT(a_byte_order_mark_is_passed_over_at_the_begin_alone)
 {
-    struct lexed l = lex_text("\xef\xbb\xbfrules 1"), inside = lex_text("rules \xef\xbb\xbf"
-                                                                        "1");
+    cleanup(lexed_free) struct lexed l = lex_text("\xef\xbb\xbfrules 1"),
+                                     inside = lex_text("rules \xef\xbb\xbf"
+                                                       "1");
     check_token(&l, 0, TOKEN_NAME, "rules");
     ck_assert_uint_eq(l.tokens.all.p[0].place.column, 1);
     ck_assert_uint_eq(l.found.n_errors, 0);
     ck_assert_uint_eq(inside.found.n_errors, 1);
-    lexed_free(&l);
-    lexed_free(&inside);
 }
 
 UNIT(reserved_words_fields_and_types)
@@ -130,7 +126,7 @@ UNIT(globs_come_apart_at_their_stars)
         {"net/http.(\\*conn).serve", {"net/http.(*conn).serve"}, 1, false, false},
         {"a\\x41\\n\\\"\\\\", {"aA\n\"\\"}, 1, false, false},
     };
-    struct arena arena = ARENA_INIT(NULL);
+    cleanup(arena_release) struct arena arena = ARENA_INIT(NULL);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rule_atom atom = {0};
         ck_assert_int_eq(lex_glob(&arena, bytes_str(rows[i].raw), &atom), 0);
@@ -142,5 +138,4 @@ UNIT(globs_come_apart_at_their_stars)
     }
     struct bytes text = lex_string(&arena, BYTES_LIT("a\\tb\\x00*\\*"));
     ck_assert(bytes_eq(text, BYTES_LIT("a\tb\0**")));
-    arena_release(&arena);
 }

@@ -81,7 +81,7 @@ static void run_without_data(struct rig *r, int seconds)
 
 UNIT(a_trigger_as_checked)
 {
-    struct rig r =
+    cleanup(rig_free) struct rig r =
         rig_new("describe \"d\" when share of w.time { area = \"x\", area !~ \"z*\" } in w.time "
                 "per resource[\"a\"], resource[\"b\"] over 1m above 40% for 30s "
                 "until below 32% for 1m do keep all, sample 97Hz, record off_cpu lasting 5m cooldown 15m");
@@ -107,7 +107,6 @@ UNIT(a_trigger_as_checked)
                                       1),
                       TRIGGER_WHOLE);
     ck_assert_uint_eq(triggers_select(r.t, 0, metric_named(r.c.set, "w.samples"), NULL, 0), 0);
-    rig_free(&r);
 }
 
 UNIT(labels_choose_series_by_equality_pattern_and_absence)
@@ -134,7 +133,7 @@ UNIT(labels_choose_series_by_equality_pattern_and_absence)
 
 UNIT(nothing_is_true_before_a_whole_window)
 {
-    struct rig r = rig_new(RATE DO);
+    cleanup(rig_free) struct rig r = rig_new(RATE DO);
     run(&r, 10, 3, 0, 0); /* ten points are nine seconds */
     ck_assert_str_eq(r.log, "");
     run(&r, 1, 3, 0, 0);
@@ -142,60 +141,55 @@ UNIT(nothing_is_true_before_a_whole_window)
     ck_assert_double_eq_tol(r.least, 3, 1e-9);
     ck_assert_uint_eq(triggers_figures(r.t, 0).groups, 1);
     ck_assert_uint_eq(triggers_figures(r.t, 0).firing, 1);
-    rig_free(&r);
 }
 
 UNIT(at_the_threshold_nothing_begins)
 {
-    struct rig r = rig_new(RATE DO);
+    cleanup(rig_free) struct rig r = rig_new(RATE DO);
     run(&r, 100, 2, 0, 0);
     ck_assert_str_eq(r.log, "");
-    rig_free(&r);
 }
 
 UNIT(it_ends_when_lasting_is_over_and_cools_down)
 {
-    struct rig r = rig_new(RATE DO);
+    cleanup(rig_free) struct rig r = rig_new(RATE DO);
     run(&r, 11, 3, 0, 0); /* fires at 1011, ends at 1071, idle and firing again at 1101 */
     run(&r, 89, 3, 0, 0);
     ck_assert_str_eq(r.log, "+1011 -1071l ");
     run(&r, 1, 3, 0, 0);
     ck_assert_str_eq(r.log, "+1011 -1071l +1101 ");
     ck_assert_uint_eq(triggers_figures(r.t, 0).firing, 1);
-    rig_free(&r);
 }
 
 UNIT(until_is_the_opposite_unless_it_is_said)
 {
-    struct rig r = rig_new(RATE DO);
+    cleanup(rig_free) struct rig r = rig_new(RATE DO);
     run(&r, 11, 3, 0, 0);
     run(&r, 10, 0, 0, 0); /* the window's rate falls by 0.3 a second: 2.1, 2.1 … at most 2 after four */
     ck_assert_str_eq(r.log, "+1011 -1015u ");
-    rig_free(&r);
 }
 
 UNIT(until_has_a_threshold_and_a_delay_of_its_own)
 {
-    struct rig r = rig_new(RATE "until below 1 for 5s " DO);
+    cleanup(rig_free) struct rig r = rig_new(RATE "until below 1 for 5s " DO);
     run(&r, 11, 3, 0, 0);
     run(&r, 7, 0, 0, 0); /* 0.9 at 1018 */
     run(&r, 4, 0.5, 0, 0);
     ck_assert_str_eq(r.log, "+1011 ");
     run(&r, 1, 0.5, 0, 0);
     ck_assert_str_eq(r.log, "+1011 -1023u ");
-    rig_free(&r);
 }
 
 UNIT(for_wants_it_without_a_break)
 {
-    struct rig r = rig_new("when rate of w.time per resource[\"service.name\"] over 1s above 2 for 5s " DO);
+    cleanup(rig_free) struct rig r =
+        rig_new("when rate of w.time per resource[\"service.name\"] over 1s above 2 for 5s " DO);
     run(&r, 6, 3, 0, 0);
     run(&r, 1, 1, 0, 0);
     run(&r, 5, 3, 0, 0);
     ck_assert_str_eq(r.log, "");
     run(&r, 1, 3, 0, 0);
     ck_assert_str_eq(r.log, "+1013 ");
-    rig_free(&r);
 }
 
 #define SHARE "when share of w.time { area = \"x\" } in w.time per resource[\"service.name\"] over 10s "
@@ -218,7 +212,7 @@ UNIT(a_share_wants_evidence)
 
 UNIT(missing_data_is_false_and_starts_the_window_anew)
 {
-    struct rig r = rig_new(RATE "until below 0.5 " DO);
+    cleanup(rig_free) struct rig r = rig_new(RATE "until below 0.5 " DO);
     run(&r, 11, 3, 0, 0);
     run_without_data(&r, 20); /* neither ends it */
     ck_assert_str_eq(r.log, "+1011 ");
@@ -228,35 +222,34 @@ UNIT(missing_data_is_false_and_starts_the_window_anew)
     ck_assert_str_eq(r.log, "+1011 -1071l ");
     run_without_data(&r, 60);
     ck_assert_uint_eq(triggers_figures(r.t, 0).groups, 0); /* forgotten once idle */
-    rig_free(&r);
 }
 
 UNIT(a_restart_is_no_fall)
 {
-    struct rig r = rig_new("when rate of w.time per resource[\"service.name\"] over 10s below 1 " DO);
+    cleanup(rig_free) struct rig r =
+        rig_new("when rate of w.time per resource[\"service.name\"] over 10s below 1 " DO);
     run(&r, 30, 3, 0, 0);
     r.totals = (struct trigger_totals){0};
     run(&r, 10, 3, 0, 0);
     ck_assert_str_eq(r.log, "");
     run(&r, 20, 0, 0, 0);
     ck_assert_ptr_nonnull(strstr(r.log, "+"));
-    rig_free(&r);
 }
 
 UNIT(a_long_window_keeps_sixty_points)
 {
-    struct rig r = rig_new("when rate of w.time per resource[\"service.name\"] over 1h above 2 " DO);
+    cleanup(rig_free) struct rig r =
+        rig_new("when rate of w.time per resource[\"service.name\"] over 1h above 2 " DO);
     run(&r, 3600, 3, 0, 0);
     ck_assert_str_eq(r.log, "");
     run(&r, 61, 3, 0, 0); /* the newest point an hour old is up to a minute older */
     ck_assert_ptr_nonnull(strstr(r.log, "+"));
     ck_assert_double_eq_tol(r.least, 3, 1e-9);
-    rig_free(&r);
 }
 
 UNIT(groups_are_apart_and_the_farthest_fire_first)
 {
-    struct rig r = rig_new(RATE DO);
+    cleanup(rig_free) struct rig r = rig_new(RATE DO);
     char names[TRIGGER_FIRING_MAX + 2][8];
     for (int second = 1; second <= 11; second++) {
         r.now += S;
@@ -272,12 +265,11 @@ UNIT(groups_are_apart_and_the_farthest_fire_first)
     ck_assert_uint_eq(triggers_figures(r.t, 0).firing, TRIGGER_FIRING_MAX);
     ck_assert_uint_eq(triggers_figures(r.t, 0).held, 1);
     ck_assert_double_eq_tol(r.least, 5, 1e-9); /* g2's: g1 was ready, too */
-    rig_free(&r);
 }
 
 UNIT(groups_are_bounded_and_charged)
 {
-    struct rig r = rig_new(RATE DO);
+    cleanup(rig_free) struct rig r = rig_new(RATE DO);
     struct budget budget = BUDGET_INIT((size_t)64 << 20, NULL);
     struct error e;
     struct triggers *t = triggers_new(r.c.set, &budget, &e);
@@ -299,19 +291,17 @@ UNIT(groups_are_bounded_and_charged)
     t = unit_made(triggers_new(r.c.set, &budget, &e));
     ck_assert_int_lt(triggers_feed(t, 0, &BYTES_LIT("x"), r.now, &totals), 0);
     triggers_free(t);
-    rig_free(&r);
 }
 
 UNIT(an_absent_attribute_is_a_group_of_its_own)
 {
-    struct rig r = rig_new(RATE DO);
+    cleanup(rig_free) struct rig r = rig_new(RATE DO);
     const struct trigger_totals totals = {.part = 1};
     const struct bytes absent = {0};
     ck_assert_int_eq(triggers_feed(r.t, 0, &absent, r.now, &totals), 0);
     ck_assert_uint_eq(triggers_figures(r.t, 0).groups, 1);
     ck_assert_int_eq(triggers_feed(r.t, 0, &BYTES_LIT(""), r.now, &totals), 0);
     ck_assert_uint_eq(triggers_figures(r.t, 0).groups, 2);
-    rig_free(&r);
 }
 
 UNIT(switches_reach_triggers_by_name_and_by_pack)
@@ -330,11 +320,10 @@ UNIT(switches_reach_triggers_by_name_and_by_pack)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char second[128];
         snprintf(second, sizeof second, "rules 1\npack y\n%s\n", rows[i].file);
-        struct compiled c = compile_texts((const char *const[]){trigger, second}, 2);
+        cleanup(compiled_free) struct compiled c = compile_texts((const char *const[]){trigger, second}, 2);
         ck_assert_ptr_nonnull(c.set);
         ck_assert_int_eq(c.set->triggers[0].enabled, rows[i].a);
         ck_assert_int_eq(c.set->triggers[1].enabled, rows[i].b);
         ck_assert_int_eq(c.set->keeps[0].enabled, rows[i].keep);
-        compiled_free(&c);
     }
 }

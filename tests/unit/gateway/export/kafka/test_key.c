@@ -19,33 +19,27 @@ static void put(struct buffer *out, uint32_t field, struct bytes b)
 /* "a=1,b=2" as one entry of a request; "" has a resource without attributes. */
 static void add_resource(struct buffer *request, const char *attributes)
 {
-    struct buffer resource = BUFFER_INIT(0), entry = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer resource = BUFFER_INIT(0), entry = BUFFER_INIT(0);
     for (const char *p = attributes, *next; *p; p = next + (*next == ',')) {
-        struct buffer pair = BUFFER_INIT(0), value = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer pair = BUFFER_INIT(0), value = BUFFER_INIT(0);
         const char *equals = strchr(p, '=');
         next = p + strcspn(p, ",");
         put(&value, 1, bytes_of(equals + 1, (size_t)(next - equals - 1)));
         put(&pair, 1, bytes_of(p, (size_t)(equals - p)));
         put(&pair, 2, buffer_bytes(&value));
         put(&resource, 1, buffer_bytes(&pair));
-        buffer_release(&pair);
-        buffer_release(&value);
     }
     put(&entry, 1, buffer_bytes(&resource));
     put(request, 1, buffer_bytes(&entry));
-    buffer_release(&resource);
-    buffer_release(&entry);
 }
 
 static const struct settings_strings all;
 
 static uint64_t key_of(const char *attributes, const struct settings_strings *only)
 {
-    struct buffer request = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer request = BUFFER_INIT(0);
     add_resource(&request, attributes);
-    const uint64_t key = key_of_request(buffer_bytes(&request), only);
-    buffer_release(&request);
-    return key;
+    return key_of_request(buffer_bytes(&request), only);
 }
 
 UNIT(attributes_make_the_key_in_any_order)
@@ -78,7 +72,7 @@ UNIT(a_request_has_one_key_or_several)
 {
     const char *names[] = {"host"};
     const struct settings_strings only = {names, 1};
-    struct buffer request = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer request = BUFFER_INIT(0);
     ck_assert(key_is_one(buffer_bytes(&request), &all));
     add_resource(&request, "host=h,process=1");
     ck_assert(key_is_one(buffer_bytes(&request), &all));
@@ -86,13 +80,12 @@ UNIT(a_request_has_one_key_or_several)
     ck_assert(!key_is_one(buffer_bytes(&request), &all));
     ck_assert(key_is_one(buffer_bytes(&request), &only));
     ck_assert_uint_eq(key_of_request(buffer_bytes(&request), &all), key_of("host=h,process=1", &all));
-    buffer_release(&request);
 }
 
 /* Whatever the bytes are, there is a key: what is no request was refused long before. */
 UNIT(bytes_that_are_no_request_have_some_key)
 {
-    struct buffer request = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer request = BUFFER_INIT(0);
     add_resource(&request, "host=h,process=1");
     add_resource(&request, "host=i");
     for (size_t n = 0; n <= request.n; n++)
@@ -105,5 +98,4 @@ UNIT(bytes_that_are_no_request_have_some_key)
             key_of_request(bytes_of(copy, n), &all);
             key_is_one(bytes_of(copy, n), &all);
         }
-    buffer_release(&request);
 }

@@ -93,13 +93,12 @@ UNIT(metric_names)
         {"caf\xc3\xa9", "furlong", METRIC_GAUGE, "caf_furlong"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct buffer out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
         ck_assert_int_eq(prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit), cases[i].kind,
                                          PROMETHEUS_UNDERSCORES_WITH_SUFFIXES, &out),
                          0);
         ck_assert_int_eq(buffer_add(&out, "", 1), 0);
         ck_assert_str_eq((char *)out.p, cases[i].wanted);
-        buffer_release(&out);
     }
 }
 
@@ -112,12 +111,11 @@ UNIT(label_names)
                                            {"a\xc3\xa9", "a__"},
                                            {"_x", "_x"}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct buffer out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
         ck_assert_int_eq(
             prometheus_label_name(bytes_str(cases[i][0]), PROMETHEUS_UNDERSCORES_WITH_SUFFIXES, &out), 0);
         ck_assert_int_eq(buffer_add(&out, "", 1), 0);
         ck_assert_str_eq((char *)out.p, cases[i][1]);
-        buffer_release(&out);
     }
 }
 
@@ -334,13 +332,12 @@ UNIT(names_that_begin_with_digits)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         for (size_t k = 0; k < 4; k++) {
-            struct buffer out = BUFFER_INIT(0);
+            cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
             ck_assert_int_eq(prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit),
                                              cases[i].kind, (enum prometheus_strategy)k, &out),
                              0);
             ck_assert_msg(bytes_is(buffer_bytes(&out), cases[i].wanted[k]), "%s by %zu: %.*s", cases[i].name,
                           k, BYTES_FMT(buffer_bytes(&out)));
-            buffer_release(&out);
         }
     }
 }
@@ -586,14 +583,13 @@ static uint32_t random_attrs(struct rng *rng, const char *const *keys, uint32_t 
 static void same_series(const struct prometheus_table *t, const struct prometheus_line *line,
                         const struct prometheus_series *s)
 {
-    struct buffer labels = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer labels = BUFFER_INIT(0);
     const struct prometheus_series own = prometheus_line_series(t, line);
     ck_assert_int_eq(prometheus_line_labels(t, line, &labels), 0);
     ck_assert_msg(bytes_eq(buffer_bytes(&labels), s->labels), "%.*s, %.*s", BYTES_FMT(buffer_bytes(&labels)),
                   BYTES_FMT(s->labels));
     ck_assert_int_eq(own.integer, s->integer);
     ck_assert_uint_eq(own.start_unix_nano, s->start_unix_nano);
-    buffer_release(&labels);
 }
 
 /* Random batches. Returns in how many families each point was a series, and in how many not. */

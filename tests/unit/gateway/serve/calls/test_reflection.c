@@ -145,7 +145,7 @@ UNIT(nothing_is_extended)
 
 UNIT(what_is_no_request_is_told)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     ck_assert_int_eq(reflection_answer(BYTES_LIT(""), &out), REFLECTION_EMPTY);
     ck_assert_int_eq(reflection_answer(BYTES_LIT("\x0a\x01h"), &out), REFLECTION_EMPTY);
     ck_assert_int_eq(reflection_answer(BYTES_LIT("\x3a\x05"), &out), REFLECTION_MALFORMED);
@@ -155,5 +155,4 @@ UNIT(what_is_no_request_is_told)
     /* the last member of the oneof counts */
     ck_assert_int_eq(reflection_answer(BYTES_LIT("\x22\x01x\x3a\0"), &out), 0);
     ck_assert_ptr_nonnull(memmem(out.p, out.n, "grpc.health.v1.Health", 21));
-    buffer_release(&out);
 }

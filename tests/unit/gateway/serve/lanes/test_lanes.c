@@ -389,9 +389,8 @@ static void count_work(struct lane_job *job, void *lane)
 
 static void count_back(struct lane_job *job)
 {
-    struct sent *s = container_of(job, struct sent, job);
+    autofree struct sent *s = container_of(job, struct sent, job);
     s->from->back++;
-    free(s);
 }
 
 static atomic_int counted, asked;
