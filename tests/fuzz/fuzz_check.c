@@ -26,20 +26,19 @@ static void compare(const struct check *c, struct bytes body)
 {
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
-    struct profiles v;
+    cleanup(profiles_release) struct profiles v;
     require(profiles_init(&v, NULL) == 0);
     int r = profiles_decode_as(&v, body, PROFILES_LAYOUT_1_10, &limits, &e);
     if (errors(c) == 0 && check_count(c, CHECK_LINK_0) == 0)
         require((r == 0 && v.rejected.samples == 0) || r == PROFILES_OVER_BUDGET || r == PROFILES_TOO_LARGE ||
                 strstr(e.text, "hold nothing") || strstr(e.text, "deep"));
-    profiles_release(&v);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct budget budget = BUDGET_INIT(64u << 20, NULL);
     struct check *c = check_new(2, &budget);
-    uint8_t *body = calloc(1, len + PROFILES_PADDING);
+    autofree uint8_t *body = calloc(1, len + PROFILES_PADDING);
     require(c && body);
     if (len > 0)
         memcpy(body, data, len);
@@ -56,6 +55,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     }
     check_free(c);
     require(budget.used == 0);
-    free(body);
     return 0;
 }

@@ -14,7 +14,7 @@
 static void frames(struct bytes body, size_t step)
 {
     struct grpc_reader r = GRPC_READER_INIT(MESSAGE_MAX);
-    struct buffer payload = {0};
+    cleanup(buffer_release) struct buffer payload = {0};
     enum grpc_read last = GRPC_READ_MORE;
     for (size_t at = 0; at < body.n && last == GRPC_READ_MORE; at += step) {
         struct bytes piece = bytes_of(body.p + at, body.n - at < step ? body.n - at : step), part;
@@ -33,12 +33,11 @@ static void frames(struct bytes body, size_t step)
     } else if (whole == GRPC_READ_PAYLOAD && !bytes_eq(message, buffer_bytes(&payload))) {
         abort();
     }
-    buffer_release(&payload);
 }
 
 static void texts(struct bytes in)
 {
-    struct buffer there = {0}, back = {0};
+    cleanup(buffer_release) struct buffer there = {0}, back = {0};
     if (grpc_percent_encode(in, &there) == 0 && grpc_percent_decode(buffer_bytes(&there), &back) == 0 &&
         !bytes_eq(in, buffer_bytes(&back)))
         abort();
@@ -59,8 +58,6 @@ static void texts(struct bytes in)
         if (grpc_timeout_parse(bytes_str(text), &again) != 0 || again < ns)
             abort();
     }
-    buffer_release(&there);
-    buffer_release(&back);
 }
 
 static bool same(const struct grpc_status *a, const struct grpc_status *b)
@@ -73,11 +70,10 @@ static bool same(const struct grpc_status *a, const struct grpc_status *b)
 static void statuses(struct bytes in)
 {
     struct grpc_status s, again;
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     if (grpc_status_decode(in, &s) == 0 && grpc_status_encode(&s, &out) == 0)
         if (grpc_status_decode(buffer_bytes(&out), &again) != 0 || !same(&s, &again))
             abort();
-    buffer_release(&out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

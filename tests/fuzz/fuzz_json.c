@@ -24,9 +24,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     const struct profiles_limits limits = {.column_bytes = 64u << 20, .depth = 64};
     struct budget budget = BUDGET_INIT(64u << 20, NULL);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     struct error e = {""};
-    struct profiles v;
+    cleanup(profiles_release) struct profiles v;
     require(profiles_init(&v, NULL) == 0);
     take_apart(bytes_of(data, len));
     struct profiles_written as = {PROFILES_LAYOUT_1_10, 0};
@@ -39,7 +39,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         require(r == 0 || r == PROFILES_OVER_BUDGET || strstr(e.text, "hold nothing") ||
                 strstr(e.text, "64 sample types"));
     }
-    profiles_release(&v);
-    buffer_release(&out);
     return 0;
 }

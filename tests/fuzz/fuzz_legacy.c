@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct error e = {""};
     enum profiles_layout from = (enum profiles_layout)(PROFILES_LAYOUT_1_5 + (len > 0 ? data[0] % 4 : 0));
     struct bytes body = len > 0 ? bytes_of(data + 1, len - 1) : bytes_of(data, 0);
-    uint8_t *padded = calloc(1, body.n + PROFILES_PADDING);
+    autofree uint8_t *padded = calloc(1, body.n + PROFILES_PADDING);
     require(padded && profiles_init(&view, &budget) == 0);
     if (body.n > 0)
         memcpy(padded, body.p, body.n);
@@ -62,6 +62,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     require(atomic_load(&budget.used) == profiles_memory_used(&view));
     profiles_release(&view);
     require(atomic_load(&budget.used) == 0);
-    free(padded);
     return 0;
 }

@@ -13,12 +13,11 @@ static void check(struct bytes name, enum prometheus_strategy strategy, bool is_
     if (underscores && name.n > 0 && !prometheus_is_plain(name, is_label))
         abort();
     for (int e = PROMETHEUS_ESCAPE_UNDERSCORES; e <= PROMETHEUS_ESCAPE_VALUES; e++) {
-        struct buffer out = BUFFER_INIT(0);
+        cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
         if (prometheus_escape(name, (enum prometheus_escaping)e, is_label, &out) < 0)
             abort();
         if (e != PROMETHEUS_ALLOW_UTF8 && name.n > 0 && !prometheus_is_plain(buffer_bytes(&out), is_label))
             abort();
-        buffer_release(&out);
     }
 }
 
@@ -34,14 +33,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buffer_release(&rewritten);
     for (int s = PROMETHEUS_UNDERSCORES_WITH_SUFFIXES; s <= PROMETHEUS_NO_TRANSLATION; s++)
         for (int k = METRIC_SUM; k <= METRIC_GAUGE; k++) {
-            struct buffer metric = BUFFER_INIT(0), label = BUFFER_INIT(0);
+            cleanup(buffer_release) struct buffer metric = BUFFER_INIT(0), label = BUFFER_INIT(0);
             if (prometheus_name(name, unit, (enum metric_kind)k, (enum prometheus_strategy)s, &metric) < 0 ||
                 prometheus_label_name(name, (enum prometheus_strategy)s, &label) < 0)
                 abort();
             check(buffer_bytes(&metric), (enum prometheus_strategy)s, false);
             check(buffer_bytes(&label), (enum prometheus_strategy)s, true);
-            buffer_release(&metric);
-            buffer_release(&label);
         }
     return 0;
 }

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             (void)perfmap_frame_type(answers[i].name);
     arena_release(&names);
 
-    struct maps maps = {0};
+    cleanup(maps_release) struct maps maps = {0};
     struct bytes rest = s.memory;
     while (rest.n > 0) {
         const uint8_t *end = memchr(rest.p, '\n', rest.n);
@@ -30,6 +30,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     for (uint32_t i = 1; i < maps.regions.n; i++)
         if (maps.regions.p[i].start < maps.regions.p[i - 1].end)
             __builtin_trap();
-    maps_release(&maps);
     return 0;
 }

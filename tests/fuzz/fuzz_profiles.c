@@ -75,9 +75,9 @@ static uint64_t use_tree(const struct profiles *v)
 static void try_subset(const struct profiles *v, struct profiles *again, struct rng *rng,
                        const struct profiles_limits *limits)
 {
-    uint64_t *keep = calloc(SUBSET_WORDS(v->sample.n) + 1, sizeof *keep);
-    struct arena scratch = ARENA_INIT(NULL);
-    struct buffer out = BUFFER_INIT(0);
+    autofree uint64_t *keep = calloc(SUBSET_WORDS(v->sample.n) + 1, sizeof *keep);
+    cleanup(arena_release) struct arena scratch = ARENA_INIT(NULL);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     const struct subset_mark mark = {BYTES_LIT("kept"), 0.5, rng_next(rng) & 1};
     uint32_t n_kept = 0;
     require(keep != NULL);
@@ -87,26 +87,22 @@ static void try_subset(const struct profiles *v, struct profiles *again, struct 
             n_kept += v->sample.stack[i] != PROFILES_REJECTED;
         }
     require(profiles_subset(v, keep, rng_next(rng) & 1 ? &mark : NULL, &scratch, &out) == 0);
-    uint8_t *body = calloc(1, out.n + PROFILES_PADDING);
+    autofree uint8_t *body = calloc(1, out.n + PROFILES_PADDING);
     require(body != NULL);
     memcpy(body, out.p, out.n);
     /* few samples may look like an older layout, so it is said which */
     require(profiles_decode_as(again, bytes_of(body, out.n), PROFILES_LAYOUT_1_10, limits, NULL) == 0);
     require(again->sample.n == n_kept && again->rejected.samples == 0);
-    free(body);
-    free(keep);
-    arena_release(&scratch);
-    buffer_release(&out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     const struct profiles_limits limits = {.column_bytes = 64u << 20, .depth = 64};
-    struct profiles v, again;
+    cleanup(profiles_release) struct profiles v, again;
     struct error e = {""};
     struct rng rng;
     rng_seed(&rng, len);
-    uint8_t *body = calloc(1, len + PROFILES_PADDING);
+    autofree uint8_t *body = calloc(1, len + PROFILES_PADDING);
     require(body && profiles_init(&v, NULL) == 0 && profiles_init(&again, NULL) == 0);
     memcpy(body, data, len);
     int r = profiles_decode(&v, bytes_of(body, len), &limits, &e);
@@ -115,8 +111,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         sink = use_dictionary(&v) + use_tree(&v);
         try_subset(&v, &again, &rng, &limits);
     }
-    profiles_release(&v);
-    profiles_release(&again);
-    free(body);
     return 0;
 }

@@ -53,7 +53,7 @@ static void call(const char *path, struct bytes body, size_t step)
     static const struct services_options options = {0};
     struct services *services = services_new(&options);
     struct http_session *s = http_session_new(&handler, services, &peer, &limits, 1);
-    struct buffer in = BUFFER_INIT(0), fields = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer in = BUFFER_INIT(0), fields = BUFFER_INIT(0), out = BUFFER_INIT(0);
     add_field(&fields, ":method", "POST");
     add_field(&fields, ":scheme", "http");
     add_field(&fields, ":path", path);
@@ -72,14 +72,11 @@ static void call(const char *path, struct bytes body, size_t step)
         abort();
     http_session_free(s);
     services_free(services);
-    buffer_release(&in);
-    buffer_release(&fields);
-    buffer_release(&out);
 }
 
 static void answer(struct bytes request)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     if (reflection_answer(request, &out) == 0) {
         struct wire_reader r = wire_reader(buffer_bytes(&out));
         struct wire_field f;
@@ -94,7 +91,6 @@ static void answer(struct bytes request)
     } else if (out.n > 0) {
         abort();
     }
-    buffer_release(&out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -18,7 +18,7 @@
 static void use(const struct rule_set *set)
 {
     struct error e;
-    struct rules_diagnostics found = {0};
+    cleanup(rules_diagnostics_release) struct rules_diagnostics found = {0};
     struct rule_set meant = *set;
     uint32_t run;
     rules_program_free(rules_program_new(set, &e));
@@ -29,7 +29,6 @@ static void use(const struct rule_set *set)
         meant.n_tests = 8;
     if (rules_run_tests(&meant, &found, &run) < 0 || rules_warn_untested(&meant, &found) < 0)
         abort();
-    rules_diagnostics_release(&found);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

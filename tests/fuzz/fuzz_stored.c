@@ -8,9 +8,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    struct names n = {0};
+    cleanup(names_release) struct names n = {0};
     struct names_set set = {0}, again = {0};
-    struct buffer out = BUFFER_INIT(0), twice = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0), twice = BUFFER_INIT(0);
     if (stored_decode(bytes_of(data, len), &n.places, &set.ranges) == 0) {
         if (stored_encode(&n, &set, &out) < 0 ||
             stored_decode(buffer_bytes(&out), &n.places, &again.ranges) < 0 ||
@@ -22,8 +22,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     }
     ranges_release(&set.ranges);
     ranges_release(&again.ranges);
-    buffer_release(&out);
-    buffer_release(&twice);
-    names_release(&n);
     return 0;
 }

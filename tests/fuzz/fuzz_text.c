@@ -19,14 +19,13 @@ static const struct profiles_limits limits = {.column_bytes = 256u << 20, .depth
 /* The request as folded stacks; nothing if it is none that the view takes. */
 static void fold(struct bytes request, struct buffer *out)
 {
-    struct profiles view;
+    cleanup(profiles_release) struct profiles view;
     struct error e = {""};
     require(profiles_init(&view, NULL) == 0);
     int r = profiles_decode_as(&view, request, PROFILES_LAYOUT_1_10, &limits, &e);
     require(r == 0 || r == PROFILES_TOO_LARGE);
     if (r == 0)
         (void)to_folded(&view, out);
-    profiles_release(&view);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

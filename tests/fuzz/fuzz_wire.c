@@ -33,9 +33,9 @@ static void write_field(struct wire_writer *w, const struct wire_field *f)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    uint8_t *copy = calloc(1, len + WIRE_LOAD_PADDING);
-    uint32_t *out = malloc((len + WIRE_PACKED_SLACK) * sizeof *out);
-    struct buffer b = BUFFER_INIT(0);
+    autofree uint8_t *copy = calloc(1, len + WIRE_LOAD_PADDING);
+    autofree uint32_t *out = malloc((len + WIRE_PACKED_SLACK) * sizeof *out);
+    cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
     struct wire_writer w = wire_writer(&b);
     require(copy && out);
     memcpy(copy, data, len);
@@ -65,8 +65,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     s = wire_load_next(&fast, &g);
     require(r == s);
     wire_check(bytes_of(data, len), tree, 0, 20);
-    buffer_release(&b);
-    free(copy);
-    free(out);
     return 0;
 }

@@ -14,7 +14,7 @@ static void add(struct pending *p, uint64_t ticket, uint32_t frames)
 
 UNIT(a_stack_waits_for_its_ticket)
 {
-    struct pending p = {0};
+    cleanup(pending_release) struct pending p = {0};
     ck_assert_ptr_null(pending_take(&p, 1));
     for (uint64_t i = 1; i <= 10000; i++)
         add(&p, i, 3);
@@ -29,12 +29,11 @@ UNIT(a_stack_waits_for_its_ticket)
     ck_assert_uint_eq(p.n, 0);
     ck_assert_uint_eq(p.bytes, 0);
     ck_assert_uint_eq(p.dropped, 0);
-    pending_release(&p);
 }
 
 UNIT(the_oldest_go_first_and_are_counted)
 {
-    struct pending p = {0};
+    cleanup(pending_release) struct pending p = {0};
     for (uint64_t i = 1; i <= PENDING_MAX + 5; i++)
         add(&p, i, 1);
     ck_assert_uint_eq(p.n, PENDING_MAX);
@@ -42,30 +41,26 @@ UNIT(the_oldest_go_first_and_are_counted)
     ck_assert_ptr_null(pending_take(&p, 5));
     free(pending_take(&p, 6));
     ck_assert_uint_eq(p.n, PENDING_MAX - 1);
-    pending_release(&p);
 }
 
 UNIT(bytes_are_bounded_too)
 {
-    struct pending p = {0};
+    cleanup(pending_release) struct pending p = {0};
     for (uint64_t i = 1; i <= 20000; i++)
         add(&p, i, SAMPLE_USER_MAX);
     ck_assert_uint_le(p.bytes, PENDING_BYTES);
     ck_assert_uint_eq(p.n + p.dropped, 20000);
     ck_assert_uint_gt(p.dropped, 0);
-    pending_release(&p);
 }
 
 UNIT(a_ticket_given_again_replaces)
 {
-    struct pending p = {0};
+    cleanup(pending_release) struct pending p = {0};
     add(&p, 9, 1);
     add(&p, 9, 2);
     ck_assert_uint_eq(p.n, 1);
-    struct pending_stack *s = pending_take(&p, 9);
+    autofree struct pending_stack *s = pending_take(&p, 9);
     ck_assert_uint_eq(s->head.n_user, 2);
-    free(s);
-    pending_release(&p);
 }
 
 static void tell(struct pending *p, uint64_t ticket)
@@ -76,7 +71,7 @@ static void tell(struct pending *p, uint64_t ticket)
 
 UNIT(values_of_eight_stacks_under_way_are_all_kept)
 {
-    struct pending p = {0};
+    cleanup(pending_release) struct pending p = {0};
     struct pending_value value;
     ck_assert(!pending_take_value(&p, 1, &value));
     for (uint64_t first = 1; first < 20000; first += 8) {
@@ -88,17 +83,15 @@ UNIT(values_of_eight_stacks_under_way_are_all_kept)
             ck_assert(!pending_take_value(&p, i, &value)); /* once */
         }
     }
-    pending_release(&p);
 }
 
 UNIT(of_values_that_nobody_takes_the_oldest_go)
 {
-    struct pending p = {0};
+    cleanup(pending_release) struct pending p = {0};
     struct pending_value value;
     for (uint64_t i = 1; i <= 20 * PENDING_VALUES; i++)
         tell(&p, i);
     for (uint64_t i = 20 * PENDING_VALUES - 7; i <= 20 * PENDING_VALUES; i++)
         ck_assert(pending_take_value(&p, i, &value));
     ck_assert(!pending_take_value(&p, 1, &value));
-    pending_release(&p);
 }

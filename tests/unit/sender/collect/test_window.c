@@ -27,7 +27,7 @@ static uint32_t add(struct window *w, struct process *p, struct sample_head h, c
 
 UNIT(equal_samples_are_one_with_many_times)
 {
-    struct window w = {0};
+    cleanup(window_release) struct window w = {0};
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 100, "t"), stack_a), 1);
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 200, "t"), stack_a), 1);
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 300, "t"), stack_a), 1);
@@ -38,12 +38,11 @@ UNIT(equal_samples_are_one_with_many_times)
         sum += w.time.p[at].ns;
     ck_assert_uint_eq(n, 3);
     ck_assert_uint_eq(sum, 600);
-    window_release(&w);
 }
 
 UNIT(whatever_differs_is_another_sample)
 {
-    struct window w = {0};
+    cleanup(window_release) struct window w = {0};
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "t"), stack_a), 1);
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "t"), stack_b), 2);
     ck_assert_uint_eq(add(&w, &two, head(1, 0, 1, "t"), stack_a), 3);
@@ -66,12 +65,11 @@ UNIT(whatever_differs_is_another_sample)
     ck_assert_uint_eq(window_samples(&w), 0);
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "t"), stack_b), 1);
     ck_assert_uint_eq(w.sample.p[0].n_times, 1);
-    window_release(&w);
 }
 
 UNIT(what_is_over_the_limit_is_counted)
 {
-    struct window w = {0};
+    cleanup(window_release) struct window w = {0};
     struct sample_head h = head(1, 0, 1, "t");
     for (uint32_t i = 0; i < WINDOW_SAMPLES_MAX; i++)
         if (!window_add(&w, &one, &h, stack_a, 2, bytes_of(NULL, 0)))
@@ -80,7 +78,6 @@ UNIT(what_is_over_the_limit_is_counted)
     ck_assert_uint_eq(w.dropped, 1);
     ck_assert(!window_add(&w, &one, &h, stack_a, 0, bytes_of(NULL, 0)));
     ck_assert_uint_eq(w.sample.p[0].n_times, WINDOW_SAMPLES_MAX);
-    window_release(&w);
 }
 
 UNIT(a_window_holds_its_processes_until_it_is_cleared)
@@ -108,7 +105,7 @@ UNIT(a_window_holds_its_processes_until_it_is_cleared)
 UNIT(what_a_window_takes_is_limited)
 {
     static struct frame deep[FRAMES_MAX];
-    struct window w = {0};
+    cleanup(window_release) struct window w = {0};
     uint32_t n = 0;
     for (bool added = true; added && n < WINDOW_SAMPLES_MAX; n += added) {
         struct sample_head h = head(1, 0, n, "t");
@@ -120,7 +117,6 @@ UNIT(what_a_window_takes_is_limited)
     ck_assert_uint_eq(w.dropped, 1);
     window_clear(&w);
     add(&w, &one, head(1, 0, 1, "t"), stack_a); /* there is room again */
-    window_release(&w);
 }
 
 static bool is_open(int fd)
@@ -131,7 +127,7 @@ static bool is_open(int fd)
 UNIT(a_file_is_open_once_in_a_window)
 {
     static const struct binary_key x = {.inode = 1}, y = {.inode = 2};
-    struct window w = {0}, other = {0};
+    cleanup(window_release) struct window w = {0}, other = {0};
     uint32_t at_x = 0, at_y = 0;
     ck_assert_uint_eq(window_file(&w, 7, &x, &at_x), 0);
     ck_assert_uint_eq(window_file(&w, 8, &y, &at_y), 1);
@@ -150,6 +146,4 @@ UNIT(a_file_is_open_once_in_a_window)
     ck_assert_int_lt(other.file.p[1].fd, 0);
     window_clear(&w);
     ck_assert(!is_open(fd));
-    window_release(&w);
-    window_release(&other);
 }

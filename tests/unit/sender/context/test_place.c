@@ -245,7 +245,7 @@ static void endless(const char *path)
     for (uint32_t i = 2; i < 1024; i++)
         p[i] = (Elf64_Phdr){.p_type = PT_NOTE, .p_filesz = 1 << 16, .p_align = 4};
     p[SEGMENTS] = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_X, .p_filesz = 1ull << 40};
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    autoclose int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
     ck_assert_int_eq(ftruncate(fd, 1ll << 40), 0);
     ck_assert_int_eq(pwrite(fd, &h, sizeof h, 0), sizeof h);
     ck_assert_int_eq(pwrite(fd, p, sizeof p, sizeof h), sizeof p);
@@ -254,7 +254,6 @@ static void endless(const char *path)
     ck_assert_int_eq(pwrite(fd, hash, sizeof hash, HASH), sizeof hash);
     next = 1;
     ck_assert_int_eq(pwrite(fd, &next, 4, HASH + 16), 4); /* the first symbol's next is itself */
-    close(fd);
 }
 
 UNIT(a_file_without_end_costs_little)

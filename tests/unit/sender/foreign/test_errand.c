@@ -93,11 +93,10 @@ static void forget(struct errand *e)
 
 static void ask_who(struct who *ret)
 {
-    struct who *w = unit_made((struct who *)calloc(1, sizeof *w));
+    autofree struct who *w = unit_made((struct who *)calloc(1, sizeof *w));
     w->errand = (struct errand){.go = say_who, .forget = forget};
     ck_assert_int_eq(errand_run(&w->errand, 10), 0);
     *ret = *w;
-    free(w);
 }
 
 UNIT(who_goes_is_a_process_of_its_own_and_others_go_after_it)
@@ -154,10 +153,9 @@ static void compute(struct errand *e)
 
 UNIT(who_waits_for_nobody_but_a_processor_is_waited_for)
 {
-    struct errand *e = unit_made((struct errand *)calloc(1, sizeof *e));
+    autofree struct errand *e = unit_made((struct errand *)calloc(1, sizeof *e));
     *e = (struct errand){.go = compute, .forget = forget};
     ck_assert_int_eq(errand_run(e, 9), 0);
-    free(e);
 }
 
 UNIT(many_users_keep_one_waiting_so_often_and_root_not_at_all)

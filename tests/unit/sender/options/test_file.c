@@ -27,13 +27,12 @@ static int read_text(struct options *o, const char *text, const char *flag, stru
     close(fd);
     snprintf(copy, sizeof copy, "%s", flag ? flag : "");
     char *argv[] = {program, config, path, copy, NULL};
-    int r = options_read(o, flag ? 4 : 3, argv, getvar, e);
-    return r;
+    return options_read(o, flag ? 4 : 3, argv, getvar, e);
 }
 
 UNIT(a_file_says_what_flags_say)
 {
-    struct options o;
+    cleanup(options_release) struct options o;
     struct error e = {0};
     int r = read_text(&o,
                       "endpoint: https://gateway:4317\n"
@@ -55,7 +54,6 @@ UNIT(a_file_says_what_flags_say)
     ck_assert(o.wait && o.block && !o.idle && o.wait_min_ns == 5000000 && o.wait_share == 0.25);
     ck_assert_uint_eq(o.n_rules, 2);
     ck_assert_str_eq(o.spool, "/var/lib/profsend");
-    options_release(&o);
 }
 
 UNIT(rules_are_written_as_prometheus_has_them)
@@ -91,11 +89,10 @@ UNIT(rules_are_written_as_prometheus_has_them)
 
 UNIT(an_empty_file_changes_nothing)
 {
-    struct options o;
+    cleanup(options_release) struct options o;
     struct error e = {0};
     ck_assert_int_eq(read_text(&o, "", NULL, &e), 0);
     ck_assert_uint_eq(o.frequency, 19);
-    options_release(&o);
 }
 
 UNIT(a_mistake_is_named_with_its_line)

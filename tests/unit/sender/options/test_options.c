@@ -119,12 +119,11 @@ UNIT(an_endpoint_without_scheme_is_plain_unless_told)
 
 UNIT(frequency_with_and_without_unit)
 {
-    struct options o;
+    cleanup(options_release) struct options o;
     struct error e;
     ck_assert_int_eq(READ(&o, &e, "--frequency=97Hz", "--idle", "--print", "--pid=12", "--duration", "1m30s"),
                      0);
     ck_assert(o.frequency == 97 && o.idle && o.print && o.pid == 12 && o.duration_ns == 90000000000u);
-    options_release(&o);
 }
 
 UNIT(kinds_are_what_was_asked_for)

@@ -47,7 +47,7 @@ static void container(struct wire_writer *w, const char *id, const char *pod, co
 
 UNIT(a_runtime_s_list)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct wire_writer w = wire_writer(&out);
     container(&w, "b", "cart-0", "app");
     container(&w, "a", "cart-0", "proxy");
@@ -69,7 +69,6 @@ UNIT(a_runtime_s_list)
         pods_table_sort(t);
         pods_table_free(t);
     }
-    buffer_release(&out);
 }
 
 #define LIST                                                                                                          \

@@ -30,8 +30,8 @@ static const char sample[] = "55d0c0000000-55d0c0001000 r--p 00000000 fe:01 1234
 
 UNIT(executable_regions_are_kept)
 {
-    struct maps m = {0};
-    int fd = text_fd(sample, sizeof sample - 1);
+    cleanup(maps_release) struct maps m = {0};
+    autoclose int fd = text_fd(sample, sizeof sample - 1);
     ck_assert_int_eq(maps_read(&m, fd, MAPS_BYTES_MAX), 0);
     ck_assert_uint_eq(m.regions.n, 5);
     struct region *r = maps_find(&m, 0x55d0c0004fff);
@@ -47,8 +47,6 @@ UNIT(executable_regions_are_kept)
     ck_assert(bytes_is(maps_find(&m, 0x7f0000010000)->path, "/tmp/with space (deleted)"));
     ck_assert(bytes_is(maps_find(&m, 0x7ffd00000fff)->path, "[vdso]"));
     ck_assert_ptr_nonnull(maps_find(&m, 0xffffffffff600000));
-    maps_release(&m);
-    close(fd);
 }
 
 UNIT(hostile_lines_are_skipped)
@@ -66,18 +64,17 @@ UNIT(hostile_lines_are_skipped)
                                       "1000-2000 r-xp 0 ffffffffff:0 0 ",
                                       "1000-2000 r-xp 0 0:0 99999999999999999999 ",
                                       "1000-2000 r--p 0 0:0 0 "};
-    struct maps m = {0};
+    cleanup(maps_release) struct maps m = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_msg(maps_line(&m, bytes_str(bad[i])) == 0, "%s", bad[i]);
     ck_assert_int_eq(maps_line(&m, BYTES_LIT("1000-3000 r-xp 0 0:0 0 ")), 1);
     ck_assert_int_eq(maps_line(&m, BYTES_LIT("2000-4000 r-xp 0 0:0 0 ")), 0); /* overlaps */
     ck_assert_uint_eq(m.regions.n, 1);
-    maps_release(&m);
 }
 
 UNIT(the_number_of_regions_is_limited)
 {
-    struct maps m = {0};
+    cleanup(maps_release) struct maps m = {0};
     char line[64];
     for (uint64_t i = 0; i < MAPS_REGIONS_MAX + 10; i++) {
         int n =
@@ -85,45 +82,39 @@ UNIT(the_number_of_regions_is_limited)
         ck_assert_int_eq(maps_line(&m, bytes_of(line, (size_t)n)), i < MAPS_REGIONS_MAX);
     }
     ck_assert_uint_eq(m.regions.n, MAPS_REGIONS_MAX);
-    maps_release(&m);
 }
 
 UNIT(a_line_without_end_does_not_hide_the_next)
 {
-    struct maps m = {0};
+    cleanup(maps_release) struct maps m = {0};
     size_t n = 3 * MAPS_LINE_MAX;
-    char *text = malloc(n + 64);
+    autofree char *text = malloc(n + 64);
     memset(text, 'a', n);
     size_t more = (size_t)sprintf(text + n, "\n1000-3000 r-xp 0 0:0 7 /x\n");
-    int fd = text_fd(text, n + more);
+    autoclose int fd = text_fd(text, n + more);
     ck_assert_int_eq(maps_read(&m, fd, MAPS_BYTES_MAX), 0);
     ck_assert_uint_eq(m.regions.n, 1);
     ck_assert_uint_eq(m.regions.p[0].inode, 7);
-    close(fd);
-    free(text);
-    maps_release(&m);
 }
 
 UNIT(our_own_maps_hold_this_function)
 {
-    struct maps m = {0};
-    int fd = open("/proc/self/maps", O_RDONLY);
+    cleanup(maps_release) struct maps m = {0};
+    autoclose int fd = open("/proc/self/maps", O_RDONLY);
     ck_assert_int_eq(maps_read(&m, fd, MAPS_BYTES_MAX), 0);
     struct region *r = maps_find(&m, (uint64_t)(uintptr_t)text_fd);
     ck_assert_ptr_nonnull(r);
     ck_assert(bytes_is(bytes_after_last(r->path, '/'), "unit_sender_procs_test_maps"));
-    close(fd);
-    maps_release(&m);
 }
 
 UNIT(packed_maps_say_the_same)
 {
     static const char text[] = "1000-2000 r-xp 0 08:01 7 /usr/bin/x\n3000-4000 r-xp 0 0:0 0 [vdso]\n"
                                "5000-6000 r-xp 0 0:0 0 \n7000-8000 rw-p 00000000 00:01 9 [anon:OTEL_CTX]\n";
-    struct maps m = {0};
+    cleanup(maps_release) struct maps m = {0};
     maps_pack(&m); /* nothing is nothing */
     ck_assert_uint_eq(m.regions.n, 0);
-    int fd = text_fd(text, sizeof text - 1);
+    autoclose int fd = text_fd(text, sizeof text - 1);
     for (int again = 0; again < 2; again++) { /* packed ones can be read anew */
         ck_assert_int_eq((int)lseek(fd, 0, SEEK_SET), 0);
         ck_assert_int_eq(maps_read(&m, fd, MAPS_BYTES_MAX), 0);
@@ -136,13 +127,11 @@ UNIT(packed_maps_say_the_same)
         ck_assert_uint_eq(unit_made(maps_find(&m, 0x5000))->path.n, 0);
         ck_assert_int_eq(*unit_made(maps_find(&m, 0x5000))->path.p, 0);
     }
-    close(fd);
-    maps_release(&m);
 }
 
 UNIT(a_file_is_no_process_context_whatever_its_name)
 {
-    struct maps m = {0};
+    cleanup(maps_release) struct maps m = {0};
     ck_assert_int_eq(maps_line(&m, BYTES_LIT("1000-2000 rw-p 00000000 00:52 9 /memfd:OTEL_CTX")), 0);
     ck_assert_int_eq(maps_line(&m, BYTES_LIT("2000-3000 rw-p 00000000 08:01 9 /tmp/a [anon:OTEL_CTX]")), 0);
     ck_assert_int_eq(maps_line(&m, BYTES_LIT("3000-4000 rw-p 00000000 00:00 0 /x [anon:OTEL_CTX]")), 0);
@@ -150,7 +139,6 @@ UNIT(a_file_is_no_process_context_whatever_its_name)
     ck_assert_int_eq(maps_line(&m, BYTES_LIT("4000-5000 rw-p 00000000 00:00 0           [anon:OTEL_CTX]")),
                      0);
     ck_assert_uint_eq(m.context, 0x4000);
-    maps_release(&m);
 }
 
 static void check_asked(int fd, const struct maps *m, uint64_t address)
@@ -192,7 +180,7 @@ UNIT(the_kernel_is_asked_for_one_region_of_code)
 
 UNIT(the_kernel_tells_of_all_code_what_the_text_says)
 {
-    struct maps text = {0}, told = {0};
+    cleanup(maps_release) struct maps text = {0}, told = {0};
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), other = text_fd("x", 1);
     ck_assert_int_eq(maps_read_code(&told, other, 1), MAPS_CANNOT);
     close(other);
@@ -211,8 +199,6 @@ UNIT(the_kernel_tells_of_all_code_what_the_text_says)
         ck_assert_uint_eq(told.regions.n, 2);
     }
     close(fd);
-    maps_release(&text);
-    maps_release(&told);
 }
 
 UNIT(several_regions_are_asked_for_at_once)
@@ -250,11 +236,10 @@ UNIT(of_who_has_ended_the_kernel_tells_no_region)
         _exit(0);
     }
     snprintf(path, sizeof path, "/proc/%d/maps", (int)child);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
     ck_assert_int_ge(fd, 0);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     int r = maps_query(fd, (uintptr_t)&check_asked, &unused);
     ck_assert(r == MAPS_GONE || r == MAPS_CANNOT);
-    close(fd);
 }

@@ -21,10 +21,9 @@ static void put(const char *name, const char *text, size_t n)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/7/%s", root, name);
-    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    autoclose int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, text, n), (ssize_t)n);
-    close(fd);
 }
 
 #define PUT(name, text) put(name, text, sizeof(text) - 1)

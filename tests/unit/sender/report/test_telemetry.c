@@ -77,19 +77,18 @@ static uint32_t count(struct bytes message, uint32_t number, struct bytes *ret_l
  */
 UNIT(the_request_has_each_metric_once)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct telemetry t = some();
     struct bytes resource, scope, metric;
     ck_assert_int_eq(telemetry_encode(&t, &out), 0);
     ck_assert_uint_eq(count(bytes_of(out.p, out.n), 1, &resource), 1);
     ck_assert_uint_eq(count(resource, 2, &scope), 1);
     ck_assert_uint_eq(count(scope, 2, &metric), 31);
-    buffer_release(&out);
 }
 
 UNIT(prometheus_is_told_the_same)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     struct telemetry t = some();
     ck_assert_int_eq(telemetry_exposition(&t, &out), 0);
     ck_assert(has_line(&out, "\nprofsend_samples_total ", " 1000\n"));
@@ -101,5 +100,4 @@ UNIT(prometheus_is_told_the_same)
     const uint8_t *first = memmem(out.p, out.n, "# TYPE profsend_lost_total", 26);
     size_t behind = (size_t)(out.p + out.n - first) - 26;
     ck_assert_ptr_null(memmem(first + 26, behind, "# TYPE profsend_lost_total", 26)); /* once */
-    buffer_release(&out);
 }

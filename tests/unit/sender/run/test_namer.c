@@ -38,9 +38,8 @@ static void put(const char *name, const char *text, size_t n)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/7/%s", root, name);
-    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    autoclose int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
     ck_assert_int_eq(write(fd, text, n), (ssize_t)n);
-    close(fd);
 }
 
 #define PUT(name, text) put(name, text, sizeof(text) - 1)
@@ -156,14 +155,13 @@ static void wait_until_idle(void)
 static void open_the_gate(void)
 {
     uint64_t patience = clock_monotonic() + unit_patience(PATIENCE);
-    int fd = -1;
+    autoclose int fd = -1;
     while (fd < 0 && namer_is_busy(namer) && clock_monotonic() < patience) {
         fd = open(kallsyms, O_WRONLY | O_CLOEXEC | O_NONBLOCK); /* ENXIO: nobody reads yet */
         if (fd < 0)
             io_loop_run_once(loop, NSEC_PER_MSEC);
     }
     ck_assert_int_eq(write(fd, symbols, sizeof symbols - 1), (ssize_t)sizeof symbols - 1);
-    close(fd);
 }
 
 static bool request_says(const char *what)

@@ -53,7 +53,7 @@ static const char *told(int fd)
 UNIT(a_manager_is_told)
 {
     for (int is_abstract = 0; is_abstract < 2; is_abstract++) {
-        int fd = listen_at(is_abstract);
+        autoclose int fd = listen_at(is_abstract);
         struct io_loop *loop = unit_made(io_loop_new());
         struct notify *n = unit_made(notify_open(getvar));
         ck_assert_str_eq(told(fd), "");
@@ -66,13 +66,12 @@ UNIT(a_manager_is_told)
         ck_assert_str_eq(told(fd), ""); /* no sign of life was asked for */
         notify_close(n);
         io_loop_free(loop);
-        close(fd);
     }
 }
 
 UNIT(a_watchdog_hears_that_the_loop_turns)
 {
-    int fd = listen_at(true);
+    autoclose int fd = listen_at(true);
     struct io_loop *loop = unit_made(io_loop_new());
     watchdog = "20000";
     snprintf(pid, sizeof pid, "%d", getpid());
@@ -96,7 +95,6 @@ UNIT(a_watchdog_hears_that_the_loop_turns)
     ck_assert_str_eq(told(fd), "");
     notify_close(n);
     io_loop_free(loop);
-    close(fd);
 }
 
 UNIT(nobody_to_tell)

@@ -41,7 +41,7 @@ static struct fetch *fetch_made(const struct built *b)
 
 UNIT(invented_ids_switch_nothing_off)
 {
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     struct fetch *f = fetch_made(&b);
     char id[16];
     int fd = -1, r = FETCH_LATER;
@@ -68,7 +68,6 @@ UNIT(invented_ids_switch_nothing_off)
     ck_assert_int_eq(r, 0);
     close(fd);
     fetch_free(f);
-    built_free(&b);
 }
 
 enum { N_FUNCTIONS = 4000 };
@@ -86,7 +85,7 @@ static bool wants(struct binaries *b, const struct built *built, uint32_t number
  * symbol's name keeps it until lines are there. */
 static void comes_late(bool busy)
 {
-    struct built built = built_new();
+    cleanup(built_free) struct built built = built_new();
     struct fetch *f = fetch_made(&built);
     char late[128];
     built_need("objcopy");
@@ -125,7 +124,6 @@ static void comes_late(bool busy)
     }
     binaries_free(b);
     fetch_free(f);
-    built_free(&built);
 }
 
 UNIT(what_comes_late_takes_no_name_away)
@@ -141,7 +139,7 @@ UNIT(what_comes_late_reaches_busy_programs)
 UNIT(the_servers_of_all_files_are_joined)
 {
     char urls[256];
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     fetch_urls(b.folder, urls, sizeof urls);
     ck_assert_str_eq(urls, "");
     built_text(&b, "elfutils.urls", "https://one.example/\n\n  https://two.example/\n");
@@ -153,5 +151,4 @@ UNIT(the_servers_of_all_files_are_joined)
     ck_assert_str_eq(urls, "");
     fetch_urls("/nonexistent", urls, sizeof urls);
     ck_assert_str_eq(urls, "");
-    built_free(&b);
 }

@@ -93,7 +93,7 @@ UNIT(inlined_calls_of_cxx_with_their_mangled_names)
     static uint64_t address[65536];
     struct looked_up l;
     built_need("g++");
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     built_text(&b, "program.cc", cxx);
     ck_assert_int_eq(built_run(&b, "g++ -O2 -g program.cc -o program"), 0);
     begin(&l, &b, "program");
@@ -111,7 +111,6 @@ UNIT(inlined_calls_of_cxx_with_their_mangled_names)
     }
     ck_assert_uint_ge(found, 2);
     end(&l);
-    built_free(&b);
 }
 
 static const char unnamed[] =
@@ -152,7 +151,7 @@ UNIT(lambdas_and_types_without_a_name)
     bool found[ARRAY_LEN(wanted)] = {false};
     struct looked_up l;
     built_need("g++");
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     built_text(&b, "program.cc", unnamed);
     ck_assert_int_eq(built_run(&b, "g++ -std=c++17 -O2 -g program.cc -o program"), 0);
     begin(&l, &b, "program");
@@ -173,14 +172,13 @@ UNIT(lambdas_and_types_without_a_name)
     for (size_t k = 0; k < ARRAY_LEN(wanted); k++)
         ck_assert_msg(found[k], "nothing is called %s", wanted[k]);
     end(&l);
-    built_free(&b);
 }
 
 UNIT(without_debug_information_a_function_has_its_symbol_and_all_its_range)
 {
     static uint64_t address[65536];
     struct looked_up l;
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     built_text(&b, "program.c", built_program);
     ck_assert_int_eq(built_run(&b, "gcc -O2 program.c -o program"), 0);
     begin(&l, &b, "program");
@@ -191,7 +189,6 @@ UNIT(without_debug_information_a_function_has_its_symbol_and_all_its_range)
         found += strcmp(unit_made(text_at(&l, address[i])), "work") == 0;
     ck_assert_uint_gt(found, 50);
     end(&l);
-    built_free(&b);
 }
 
 UNIT(lines_of_what_was_sampled_most_come_first)
@@ -326,7 +323,7 @@ UNIT(with_split_units_names_are_those_of_symbols)
 {
     static uint64_t address[65536];
     struct looked_up l;
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     built_text(&b, "program.c", built_program);
     for (int version = 4; version <= 5; version++) {
         ck_assert_int_eq(built_run(&b, "gcc -O2 -gdwarf-%d -gsplit-dwarf program.c -o program", version), 0);
@@ -343,7 +340,6 @@ UNIT(with_split_units_names_are_those_of_symbols)
         ck_assert_uint_eq(lines, found);
         end(&l);
     }
-    built_free(&b);
 }
 
 UNIT(what_calls_main_is_named_where_the_c_library_has_no_symbols)
@@ -383,7 +379,7 @@ static void start_is_named(const char *compiler)
     static uint64_t address[65536];
     struct looked_up l;
     built_need(compiler);
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     built_text(&b, "program.c", built_program);
     ck_assert_int_eq(built_run(&b, "%s -O2 program.c -o program && strip program", compiler), 0);
     begin(&l, &b, "program");
@@ -398,7 +394,6 @@ static void start_is_named(const char *compiler)
     }
     ck_assert_uint_eq(found, 80);
     end(&l);
-    built_free(&b);
 }
 
 /* It is the root of each stack of its program. */
@@ -416,7 +411,7 @@ UNIT(without_work_names_are_rough_and_later_better)
 {
     static uint64_t address[65536];
     struct looked_up l;
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     uint32_t rough = 0, found = 0;
     built_text(&b, "program.c", built_program);
     ck_assert_int_eq(built_run(&b, "gcc -O2 -g program.c -o program"), 0);
@@ -442,7 +437,6 @@ UNIT(without_work_names_are_rough_and_later_better)
     ck_assert_uint_gt(found, 10);
     ck_assert_int_lt(l.r.work, 1 << 30);
     end(&l);
-    built_free(&b);
 }
 
 static const char go_program[] = "package main\n"
@@ -492,7 +486,7 @@ UNIT(go_with_inlined_calls_as_addr2line_says)
 {
     static uint64_t address[400];
     struct looked_up l;
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     uint32_t n = 0, found = 0;
     if (built_run(&b, "PATH=$PATH:/usr/local/go/bin; command -v go >/dev/null") != 0)
         unit_skip("go");
@@ -518,5 +512,4 @@ UNIT(go_with_inlined_calls_as_addr2line_says)
     ck_assert_uint_ge(found, 2);
     check_addr2line(&b, &l, address, 60);
     end(&l);
-    built_free(&b);
 }

@@ -46,14 +46,13 @@ static int64_t ask(const struct source *s, const struct elf *elf, struct dwarf_k
     struct dwarf_query query[512];
     int64_t all = 0;
     for (uint64_t from = 0; from < elf->text.size && from < ADDRESSES_MAX;) {
-        struct dwarf_file f;
+        cleanup(dwarf_file_close) struct dwarf_file f;
         uint32_t n = 0;
         for (; n < at_once && from < elf->text.size && from < ADDRESSES_MAX; n++, from += step)
             query[n] = (struct dwarf_query){.address = a.text + from, .end = UINT64_MAX};
         ck_assert_int_eq(dwarf_file_open(&f, s, elf, keep, WORK, 0), 0);
         ck_assert_int_eq(dwarf_find(&f, query, n, on_piece, &a), 0);
         all += WORK - f.work;
-        dwarf_file_close(&f);
     }
     return all;
 }
@@ -100,9 +99,9 @@ static void check_second_look(const char *compiler, const char *flags, double ti
 {
     struct source s;
     struct elf elf;
-    struct kept kept = {0};
+    cleanup(kept_release) struct kept kept = {0};
     built_need(compiler);
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     write_program(&b);
     ck_assert_int_eq(built_run(&b, "%s %s $PWD/program.cc -o program", compiler, flags), 0);
     built_read(&b, "program", &s, &elf);
@@ -130,8 +129,6 @@ static void check_second_look(const char *compiler, const char *flags, double ti
     ck_assert_double_lt((double)second * times, (double)first);
     ck_assert_uint_lt(memory, 200000);
     forget_texts();
-    kept_release(&kept);
-    built_free(&b);
 }
 
 UNIT(a_second_look_costs_less_and_says_the_same)
@@ -161,11 +158,11 @@ UNIT(and_as_clang_wrote_it_before)
 
 UNIT(what_was_not_used_for_longest_leaves)
 {
-    struct kept kept = {0};
-    struct built b = built_new();
+    cleanup(kept_release) struct kept kept = {0};
+    cleanup(built_free) struct built b = built_new();
     built_text(&b, "one", "1");
     built_text(&b, "two", "2");
-    int one = built_open(&b, "one"), two = built_open(&b, "two");
+    autoclose int one = built_open(&b, "one"), two = built_open(&b, "two");
     struct keep *first = unit_made(kept_of(&kept, one));
     first->dwarf.n_units = 7; /* to know it again */
     ck_assert_uint_eq(unit_made(kept_of(&kept, two))->dwarf.n_units, 0);
@@ -182,15 +179,10 @@ UNIT(what_was_not_used_for_longest_leaves)
     for (uint32_t i = 0; i < KEPT_FILES_MAX; i++) {
         snprintf(name, sizeof name, "f%u", i);
         built_text(&b, name, name);
-        int fd = built_open(&b, name);
+        autoclose int fd = built_open(&b, name);
         (void)kept_of(&kept, fd);
-        close(fd);
     }
     ck_assert_uint_eq(kept.n, KEPT_FILES_MAX);
     kept_sweep(&kept, 0);
     ck_assert_uint_eq(kept.n, 0);
-    kept_release(&kept);
-    close(one);
-    close(two);
-    built_free(&b);
 }

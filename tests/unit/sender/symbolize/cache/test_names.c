@@ -37,19 +37,18 @@ static void check(const struct names *n, const struct names_set *set, uint32_t i
 
 UNIT(files_with_one_build_id_share_their_names)
 {
-    struct names n = {0};
+    cleanup(names_release) struct names n = {0};
     struct names_set *a = unit_made(names_open(&n, BYTES_LIT("id-a"))),
                      *again = unit_made(names_open(&n, BYTES_LIT("id-a")));
     ck_assert_ptr_eq(a, again);
     ck_assert_ptr_ne(a, names_open(&n, BYTES_LIT("id-b")));
     ck_assert_ptr_ne(names_open(&n, BYTES_LIT("")),
                      names_open(&n, BYTES_LIT(""))); /* no id: nothing in common */
-    names_release(&n);
 }
 
 UNIT(names_outlive_the_files_but_empty_sets_do_not)
 {
-    struct names n = {0};
+    cleanup(names_release) struct names n = {0};
     struct names_set *a = unit_made(names_open(&n, BYTES_LIT("id-a"))),
                      *empty = unit_made(names_open(&n, BYTES_LIT("id-b")));
     fill(&n, a, 10, "a");
@@ -60,12 +59,11 @@ UNIT(names_outlive_the_files_but_empty_sets_do_not)
     ck_assert_uint_eq(n.n, 1);
     ck_assert_ptr_eq(names_open(&n, BYTES_LIT("id-a")), a);
     check(&n, a, 3, "a_function_3");
-    names_release(&n);
 }
 
 UNIT(what_was_not_used_for_longest_leaves_first)
 {
-    struct names n = {0};
+    cleanup(names_release) struct names n = {0};
     struct names_set *old = unit_made(names_open(&n, BYTES_LIT("old"))),
                      *fresh = unit_made(names_open(&n, BYTES_LIT("fresh")));
     fill(&n, old, 500, "old");
@@ -85,26 +83,23 @@ UNIT(what_was_not_used_for_longest_leaves_first)
         check(&n, fresh, i, want); /* moved to other tables, the same as before */
     }
     ck_assert_uint_lt(names_memory(&n), all * 2 / 3);
-    names_release(&n);
 }
 
 UNIT(even_one_set_alone_keeps_to_the_limit)
 {
-    struct names n = {0};
+    cleanup(names_release) struct names n = {0};
     fill(&n, names_open(&n, BYTES_LIT("only")), 2000, "x");
     names_sweep(&n, 20000);
     ck_assert_uint_le(names_memory(&n), 20000);
-    names_release(&n);
 }
 
 UNIT(no_more_sets_than_allowed_and_unused_ones_make_room)
 {
-    struct names n = {0};
+    cleanup(names_release) struct names n = {0};
     for (uint32_t i = 0; i < NAMES_SETS_MAX; i++)
         ck_assert_ptr_nonnull(names_open(&n, bytes_of(&i, sizeof i)));
     ck_assert_ptr_null(names_open(&n, BYTES_LIT("one more")));
     names_close(n.set[17]);
     ck_assert_ptr_nonnull(names_open(&n, BYTES_LIT("one more")));
     ck_assert_ptr_null(names_open(&n, BYTES_LIT("two more")));
-    names_release(&n);
 }

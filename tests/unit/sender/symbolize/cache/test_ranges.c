@@ -23,7 +23,7 @@ static void check(const struct ranges *r, uint64_t address, uint32_t place)
 UNIT(what_is_added_later_goes_where_it_belongs)
 {
     static const uint64_t order[][4] = {{7, 1, 4, 9}, {0, 8, 3, 11}, {10, 2, 6, 5}};
-    struct ranges r = {0};
+    cleanup(ranges_release) struct ranges r = {0};
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < 4; i++)
             add(&r, 100 * order[round][i], 100 * order[round][i] + 50, (uint32_t)order[round][i] + 1, 0);
@@ -37,14 +37,13 @@ UNIT(what_is_added_later_goes_where_it_belongs)
     }
     ranges_settle(&r); /* nothing new */
     ck_assert_uint_eq(r.n_sorted, 12);
-    ranges_release(&r);
 }
 
 /* What DWARF answers depends on what it was asked beside: a piece of a window may begin where a shorter one
  * of an earlier window does. */
 UNIT(of_two_that_overlap_the_other_begins_behind)
 {
-    struct ranges r = {0};
+    cleanup(ranges_release) struct ranges r = {0};
     add(&r, 100, 200, 1, 0);
     add(&r, 400, 500, 2, 0);
     ranges_settle(&r);
@@ -61,12 +60,11 @@ UNIT(of_two_that_overlap_the_other_begins_behind)
     ranges_settle(&r);
     check(&r, 395, 6);
     check(&r, 550, 6);
-    ranges_release(&r);
 }
 
 UNIT(one_is_clipped_to_what_is_not_known)
 {
-    struct ranges r = {0};
+    cleanup(ranges_release) struct ranges r = {0};
     struct range range = {.start = 0, .end = 1000};
     ranges_clip(&r, 5, &range); /* nothing is known */
     ck_assert_uint_eq(range.end, 1000);
@@ -80,12 +78,11 @@ UNIT(one_is_clipped_to_what_is_not_known)
         ck_assert_uint_eq(range.start, around[i][1]);
         ck_assert_uint_eq(range.end, around[i][2]);
     }
-    ranges_release(&r);
 }
 
 UNIT(a_rough_one_gives_way_to_what_is_known_better)
 {
-    struct ranges r = {0};
+    cleanup(ranges_release) struct ranges r = {0};
     add(&r, 100, 200, 1, RANGE_ROUGH);
     add(&r, 300, 400, 2, 0);
     ranges_settle(&r);
@@ -97,5 +94,4 @@ UNIT(a_rough_one_gives_way_to_what_is_known_better)
     add(&r, 140, 160, 3, 0);
     ranges_settle(&r);
     check(&r, 150, 3);
-    ranges_release(&r);
 }

@@ -71,12 +71,11 @@ static void fill(struct names *n, struct names_set *set, const char *prefix)
 
 static void save(const char *key, const char *prefix, uint64_t bytes_max)
 {
-    struct names n = {0};
+    cleanup(names_release) struct names n = {0};
     struct stored *s = opened(bytes_max);
     fill(&n, set_of(&n, key), prefix);
     ck_assert_int_eq(stored_save(s, &n), 0);
     stored_free(s);
-    names_release(&n);
 }
 
 /* Whether there are names of a key; they are right then. */
@@ -84,7 +83,7 @@ static bool loads(const char *key, const char *prefix)
 {
     char want[64];
     uint32_t lines;
-    struct names n = {0};
+    cleanup(names_release) struct names n = {0};
     struct stored *s = opened(ROOM);
     struct names_set *set = set_of(&n, key);
     bool is_there = stored_load(s, &n, set);
@@ -109,7 +108,6 @@ static bool loads(const char *key, const char *prefix)
         ck_assert_uint_eq(set->ranges.all.n, 0);
     }
     stored_free(s);
-    names_release(&n);
     return is_there;
 }
 
@@ -149,13 +147,12 @@ UNIT(what_may_not_stay_is_not_written)
 UNIT(another_version_reads_none_of_it)
 {
     struct stored *s = NULL;
-    struct names n = {0};
+    cleanup(names_release) struct names n = {0};
     begin();
     save("one", "f", ROOM);
     ck_assert_int_eq(stored_open(&s, parent, KIND + 1, ROOM), 0);
     ck_assert(!stored_load(unit_made(s), &n, set_of(&n, "one")));
     stored_free(s);
-    names_release(&n);
 }
 
 /* Two sets of some 400 bytes each and a limit that has room for one: the one in use stays. */
@@ -174,9 +171,8 @@ UNIT(what_was_used_the_longest_ago_makes_room)
 
 static void write_at(off_t at, uint8_t byte)
 {
-    int fd = open(path, O_WRONLY);
+    autoclose int fd = open(path, O_WRONLY);
     ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
 }
 
 UNIT(a_damaged_file_says_nothing_wrong)

@@ -89,13 +89,11 @@ static int open_alt(const struct built *b, const char *program)
 {
     struct source s;
     struct elf elf;
-    int fd = built_open(b, program);
+    autoclose int fd = built_open(b, program);
     ck_assert_int_eq(source_file(&s, fd), 0);
     ck_assert_int_eq(elf_read(&elf, &s), 0);
     ck_assert(elf.debug_alt.size || elf.debug_sup.size);
-    int alt = debugfile_open_alt("/", fd, &s, &elf);
-    close(fd);
-    return alt;
+    return debugfile_open_alt("/", fd, &s, &elf);
 }
 
 /* Builds both, runs dwz and compares all answers with those before; `name` is what dwz writes as the path. */
@@ -104,7 +102,7 @@ static void check_dwz(const char *flags, const char *dwz, const char *name)
     uint32_t before_n, after_n, lost_n;
     built_need("dwz");
     built_need("g++");
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     write_programs(&b);
     for (int p = 0; p < 2; p++)
         ck_assert_int_eq(built_run(&b, "g++ -O2 -g %s -ffile-prefix-map=$PWD=/src %s.cc -o %s", flags,
@@ -125,7 +123,6 @@ static void check_dwz(const char *flags, const char *dwz, const char *name)
     autofree char *lost = all_answers(&b, "one", &lost_n);
     ck_assert_uint_eq(lost_n, 0);
     ck_assert_ptr_nonnull(strstr(lost, "< one_work7(long) [_Z9one_work7l] "));
-    built_free(&b);
 }
 
 UNIT(the_alternate_file_of_dwarf_4)

@@ -53,7 +53,7 @@ static const char *piece_of(uint64_t address)
 /* Asks for every `step`th address of the program's text. */
 static uint32_t ask(const struct source *s, const struct elf *elf, uint32_t step, int64_t work, int *ret)
 {
-    struct dwarf_file file;
+    cleanup(dwarf_file_close) struct dwarf_file file;
     uint32_t n = 0;
     n_pieces = 0;
     ck_assert_int_eq(dwarf_file_open(&file, s, elf, NULL, work, 0), 0);
@@ -61,7 +61,6 @@ static uint32_t ask(const struct source *s, const struct elf *elf, uint32_t step
          a += step)
         query[n++] = (struct dwarf_query){.address = a, .start = 0, .end = UINT64_MAX};
     *ret = dwarf_find(&file, query, n, on_piece, NULL);
-    dwarf_file_close(&file);
     return n;
 }
 
@@ -136,11 +135,10 @@ static void compare_built(const char *compiler, const char *flags, const char *s
 {
     built_need(tool);
     built_need(compiler);
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     built_text(&b, "program.c", built_program);
     ck_assert_int_eq(built_run(&b, "%s %s $PWD/program.c -o program", compiler, flags), 0);
     compare(&b, symbolizer);
-    built_free(&b);
 }
 
 UNIT(gcc_dwarf_4_is_read_as_addr2line_does)
@@ -197,7 +195,7 @@ UNIT(what_runs_out_of_work_says_so)
 {
     struct source s;
     struct elf elf;
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     int r;
     built_text(&b, "program.c", built_program);
     ck_assert_int_eq(built_run(&b, "gcc -O2 -g program.c -o program"), 0);
@@ -211,7 +209,6 @@ UNIT(what_runs_out_of_work_says_so)
     ck_assert_uint_gt(n_pieces, 10);
     for (uint32_t i = 0; i < n_pieces; i++)
         free(piece[i].text);
-    built_free(&b);
 }
 
 UNIT(a_file_without_dwarf_has_none)
@@ -219,10 +216,9 @@ UNIT(a_file_without_dwarf_has_none)
     struct source s;
     struct elf elf;
     struct dwarf_file file;
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     built_text(&b, "program.c", built_program);
     ck_assert_int_eq(built_run(&b, "gcc -O2 program.c -o program"), 0);
     built_read(&b, "program", &s, &elf);
     ck_assert_int_eq(dwarf_file_open(&file, &s, &elf, NULL, WORK, 0), -ENOENT);
-    built_free(&b);
 }

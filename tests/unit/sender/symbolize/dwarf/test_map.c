@@ -26,7 +26,7 @@ UNIT(padding_belongs_to_what_is_around_it)
 {
     static const struct area area[] = {
         {0x100, 0x10a, 1}, {0x110, 0x120, 1}, {0x140, 0x150, 1}, {0x150, 0x160, 2}};
-    struct dwarf_map m = made(area, 4);
+    cleanup(dwarf_map_release) struct dwarf_map m = made(area, 4);
     ck_assert_uint_eq(dwarf_map_unit(&m, 0xff), DWARF_NO_UNIT);
     ck_assert_uint_eq(dwarf_map_unit(&m, 0x100), 1);
     ck_assert_uint_eq(dwarf_map_unit(&m, 0x10c), 1);
@@ -37,7 +37,6 @@ UNIT(padding_belongs_to_what_is_around_it)
     ck_assert_uint_eq(dwarf_map_unit(&m, 0x160), DWARF_NO_UNIT);
     ck_assert_uint_eq(dwarf_map_unit(&m, UINT64_MAX), DWARF_NO_UNIT);
     ck_assert_uint_eq(m.n, 5);
-    dwarf_map_release(&m);
 }
 
 UNIT(the_narrower_of_two_has_the_address)
@@ -45,7 +44,7 @@ UNIT(the_narrower_of_two_has_the_address)
     static const struct area area[] = {{0, 0x1000, 9},     {0x100, 0x200, 1}, {0x110, 0x120, 2},
                                        {0x118, 0x130, 3},  {0x800, 0x900, 4}, {0x800, 0x900, 5},
                                        {0x880, 0x2000, 6}, {0x900, 0x910, 7}};
-    struct dwarf_map m = made(area, 8);
+    cleanup(dwarf_map_release) struct dwarf_map m = made(area, 8);
     static const struct {
         uint64_t address, unit;
     } want[] = {{0, 9},
@@ -70,7 +69,6 @@ UNIT(the_narrower_of_two_has_the_address)
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         ck_assert_msg(dwarf_map_unit(&m, want[i].address) == want[i].unit, "0x%lx: %lu", want[i].address,
                       dwarf_map_unit(&m, want[i].address));
-    dwarf_map_release(&m);
 }
 
 UNIT(a_map_goes_on_growing)
@@ -93,7 +91,7 @@ UNIT(a_map_goes_on_growing)
 
 UNIT(too_many_are_no_map)
 {
-    struct dwarf_map m = {0};
+    cleanup(dwarf_map_release) struct dwarf_map m = {0};
     struct dwarf_draft d;
     dwarf_draft_begin(&d, &m);
     for (uint64_t i = 0; i <= DWARF_MAP_MAX; i++)
@@ -102,5 +100,4 @@ UNIT(too_many_are_no_map)
     ck_assert(m.is_full);
     ck_assert_uint_eq(m.n, 0);
     ck_assert_uint_eq(dwarf_map_unit(&m, 64), DWARF_NO_UNIT);
-    dwarf_map_release(&m);
 }

@@ -57,18 +57,17 @@ static int open_for(const struct built *b, const char *root)
 
 UNIT(by_link_beside_the_program)
 {
-    struct built b = stripped("");
+    cleanup(built_free) struct built b = stripped("");
     ck_assert_int_ge(open_for(&b, "/"), 0);
     ck_assert_int_eq(built_run(&b, "mkdir .debug && mv program.debug .debug/"), 0);
     ck_assert_int_ge(open_for(&b, "/"), 0);
     ck_assert_int_eq(built_run(&b, "rm .debug/program.debug"), 0);
     ck_assert_int_lt(open_for(&b, "/"), 0);
-    built_free(&b);
 }
 
 UNIT(by_build_id_inside_a_root)
 {
-    struct built b = stripped("-Wl,--build-id=0xabcdef0123456789");
+    cleanup(built_free) struct built b = stripped("-Wl,--build-id=0xabcdef0123456789");
     ck_assert_int_eq(built_run(&b, "mkdir -p usr/lib/debug/.build-id/ab && mv program.debug "
                                    "usr/lib/debug/.build-id/ab/cdef0123456789.debug"),
                      0);
@@ -77,37 +76,33 @@ UNIT(by_build_id_inside_a_root)
     ck_assert_int_eq(built_run(&b, "mkdir elsewhere && mv usr elsewhere/ && ln -s $PWD/elsewhere/usr usr"),
                      0);
     ck_assert_int_lt(open_for(&b, b.folder), 0);
-    built_free(&b);
 }
 
 UNIT(a_debug_file_of_another_build_is_none)
 {
-    struct built b = stripped("");
+    cleanup(built_free) struct built b = stripped("");
     ck_assert_int_eq(
         built_run(&b, "gcc -O1 -g program.c -o other && objcopy --only-keep-debug other program.debug"), 0);
     ck_assert_int_lt(open_for(&b, "/"), 0);
-    built_free(&b);
 }
 
 UNIT(without_a_build_id_the_crc_decides)
 {
-    struct built b = stripped("-Wl,--build-id=none");
+    cleanup(built_free) struct built b = stripped("-Wl,--build-id=none");
     ck_assert_int_ge(open_for(&b, "/"), 0);
     ck_assert_int_eq(built_run(&b, "printf x >> program.debug"), 0);
     ck_assert_int_lt(open_for(&b, "/"), 0);
-    built_free(&b);
 }
 
 UNIT(a_debug_file_that_another_user_put_there_is_none)
 {
     if (getuid() != 0)
         unit_skip("only root gives files away");
-    struct built b = stripped("");
+    cleanup(built_free) struct built b = stripped("");
     ck_assert_int_eq(built_run(&b, "chown 65534 program.debug"), 0);
     ck_assert_int_lt(open_for(&b, "/"), 0);
     ck_assert_int_eq(built_run(&b, "chown 65534 stripped"), 0); /* his own program */
     ck_assert_int_ge(open_for(&b, "/"), 0);
-    built_free(&b);
 }
 
 static const struct binary_key key = {.inode = 7, .major = 1};
@@ -128,7 +123,7 @@ static struct binary_name look_up(struct binaries *b, const struct built *built,
 
 UNIT(a_stripped_program_is_named_by_its_debug_file)
 {
-    struct built built = stripped("");
+    cleanup(built_free) struct built built = stripped("");
     struct binaries *b = unit_made(binaries_new());
     uint64_t work = address_of(&built, "work");
     struct binary_name name = look_up(b, &built, "stripped", work);
@@ -140,12 +135,11 @@ UNIT(a_stripped_program_is_named_by_its_debug_file)
     ck_assert(bytes_is(bytes_after_last(line.file, '/'), "program.c"));
     ck_assert_uint_eq(binaries_counts(b).debug, 1);
     binaries_free(b);
-    built_free(&built);
 }
 
 UNIT(without_one_it_has_no_name_but_an_answer)
 {
-    struct built built = stripped("");
+    cleanup(built_free) struct built built = stripped("");
     struct binaries *b = unit_made(binaries_new());
     uint64_t work = address_of(&built, "work");
     ck_assert_int_eq(built_run(&built, "rm program.debug"), 0);
@@ -154,25 +148,23 @@ UNIT(without_one_it_has_no_name_but_an_answer)
     ck_assert(!binaries_want(b, 1, work, 1)); /* it is not looked for again and again */
     ck_assert_uint_eq(binaries_counts(b).debug, 0);
     binaries_free(b);
-    built_free(&built);
 }
 
 UNIT(addresses_only_leaves_native_code_unnamed)
 {
-    struct built built = stripped("");
+    cleanup(built_free) struct built built = stripped("");
     struct binaries *b = unit_made(binaries_new());
     binaries_configure(b, &(struct binaries_options){.addresses_only = true});
     uint64_t work = address_of(&built, "work");
     ck_assert_uint_eq(look_up(b, &built, "program", work).n_lines, 0);
     binaries_free(b);
-    built_free(&built);
 }
 
 /* As Fedora builds them: the symbols of functions as a small ELF file, compressed, in a section. */
 UNIT(mini_debug_info)
 {
     built_need("xz");
-    struct built built = stripped("");
+    cleanup(built_free) struct built built = stripped("");
     ck_assert_int_eq(
         built_run(&built, "objcopy --strip-debug --remove-section .comment program mini && xz -k mini && "
                           "objcopy --strip-all --add-section .gnu_debugdata=mini.xz program stripped && "
@@ -183,7 +175,6 @@ UNIT(mini_debug_info)
     ck_assert_uint_eq(name.n_lines, 1);
     ck_assert(bytes_is(binaries_line(b, &name, 0).name, "work"));
     binaries_free(b);
-    built_free(&built);
 }
 
 UNIT(damaged_mini_debug_info_is_none)
@@ -211,7 +202,7 @@ UNIT(damaged_mini_debug_info_is_none)
 UNIT(an_xz_bomb_is_refused)
 {
     built_need("xz");
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     struct source s;
     uint8_t *out;
     size_t n;
@@ -219,14 +210,13 @@ UNIT(an_xz_bomb_is_refused)
     ck_assert_int_eq(source_file(&s, built_open(&b, "bomb")), 0);
     struct elf_section section = {.size = s.size};
     ck_assert_int_eq(unpack_xz(&s, &section, &out, &n), -EFBIG);
-    built_free(&b);
 }
 
 /* Anybody can make a file that unpacks to all that is allowed, and have it sampled. */
 UNIT(what_is_not_root_s_unpacks_to_less)
 {
     built_need("xz");
-    struct built b = built_new();
+    cleanup(built_free) struct built b = built_new();
     struct source s, memory = source_memory(bytes_of("x", 1));
     uint8_t *out;
     size_t n;
@@ -244,7 +234,6 @@ UNIT(what_is_not_root_s_unpacks_to_less)
     ck_assert_uint_eq(unpack_allowed(&s, UNPACK_MAX), UNPACK_OTHERS_MAX);
     ck_assert_uint_eq(unpack_allowed(&memory, UNPACK_MAX), UNPACK_MAX);
     ck_assert_int_eq(unpack_xz(&s, &section, &out, &n), -EFBIG);
-    built_free(&b);
 }
 
 /* What says that it unpacks to next to nothing is not read whole to see whether it does. */

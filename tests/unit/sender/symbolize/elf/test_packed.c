@@ -59,7 +59,7 @@ UNIT(every_part_is_read_as_if_it_were_unpacked)
 {
     for (int level = 0; level <= 9; level += 3) { /* 0: stored blocks; the others end within bytes */
         struct packed *p;
-        struct both b = both_new(level);
+        cleanup(both_free) struct both b = both_new(level);
         int64_t work = WORK;
         struct source s = source_memory(bytes_of(b.bytes, b.n));
         ck_assert_int_eq(packed_new(&s, 0, b.n, SIZE, &p), 0);
@@ -73,14 +73,13 @@ UNIT(every_part_is_read_as_if_it_were_unpacked)
         check_reads(p, &b, 2, 150);
         ck_assert_uint_eq(packed_read(p, SIZE, &byte, 1), 0);
         packed_free(p);
-        both_free(&b);
     }
 }
 
 UNIT(what_was_passed_once_is_begun_near_by)
 {
     struct packed *p;
-    struct both b = both_new(6);
+    cleanup(both_free) struct both b = both_new(6);
     uint8_t some[100];
     int64_t work = WORK;
     struct source s = source_memory(bytes_of(b.bytes, b.n));
@@ -99,14 +98,13 @@ UNIT(what_was_passed_once_is_begun_near_by)
     ck_assert_uint_gt(packed_memory(p), 20000); /* the marks */
     ck_assert_uint_lt(packed_memory(p), PACKED_MARKS_MAX * 33000 + 8192);
     packed_free(p);
-    both_free(&b);
 }
 
 /* Once it has come out, no part of a section that is not large costs what is before it. */
 UNIT(a_small_section_is_passed_once)
 {
     struct packed *p;
-    struct both b = {.n = compressBound(SIZE)};
+    cleanup(both_free) struct both b = {.n = compressBound(SIZE)};
     uint8_t some[100];
     int64_t work = WORK;
     const size_t size = PACKED_SHELF_MAX - 1000, noise = 5 * PACKED_CHUNK;
@@ -136,13 +134,12 @@ UNIT(a_small_section_is_passed_once)
         ck_assert_uint_eq(packed_memory(p), memory);
         packed_free(p);
     }
-    both_free(&b);
 }
 
 UNIT(without_work_nothing_is_read)
 {
     struct packed *p;
-    struct both b = both_new(6);
+    cleanup(both_free) struct both b = both_new(6);
     uint8_t some[100];
     int64_t work = 300000;
     struct source s = source_memory(bytes_of(b.bytes, b.n));
@@ -155,13 +152,12 @@ UNIT(without_work_nothing_is_read)
     work = WORK;
     ck_assert_uint_eq(packed_read(p, SIZE - 100, some, 100), 100);
     packed_free(p);
-    both_free(&b);
 }
 
 UNIT(what_is_cut_or_damaged_ends)
 {
     struct packed *p;
-    struct both b = both_new(6);
+    cleanup(both_free) struct both b = both_new(6);
     uint8_t some[100];
     int64_t work = WORK;
     struct source s = source_memory(bytes_of(b.bytes, b.n));
@@ -186,5 +182,4 @@ UNIT(what_is_cut_or_damaged_ends)
     ck_assert_uint_eq(packed_read(p, SIZE - 100, some, 100), 0);
     ck_assert_uint_eq(packed_read(p, 1000, some, 100), 100);
     packed_free(p);
-    both_free(&b);
 }

@@ -53,8 +53,8 @@ static int search_in(const struct source *s, const struct elf_section *symbols,
                      const struct elf_section *strings, struct symtab_answer *answers,
                      const uint64_t *addresses, uint32_t n)
 {
-    struct symtab_index index = {0};
-    struct symtab_answer *again = unit_made(calloc(n, sizeof *again));
+    cleanup(symtab_index_release) struct symtab_index index = {0};
+    autofree struct symtab_answer *again = unit_made(calloc(n, sizeof *again));
     symtab_begin(answers, addresses, n);
     int r = symtab_search(s, symbols, strings, NULL, answers, n);
     for (int turn = 0; turn < 2; turn++) {
@@ -66,8 +66,6 @@ static int search_in(const struct source *s, const struct elf_section *symbols,
             ck_assert_uint_eq(again[i].end, answers[i].end);
         }
     }
-    symtab_index_release(&index);
-    free(again);
     return r;
 }
 
@@ -179,7 +177,7 @@ UNIT(this_program_names_its_own_function)
 {
     struct elf elf;
     struct source s;
-    int fd = open("/proc/self/exe", O_RDONLY);
+    autoclose int fd = open("/proc/self/exe", O_RDONLY);
     ck_assert_int_eq(source_file(&s, fd), 0);
     ck_assert_int_eq(elf_read(&elf, &s), 0);
     ck_assert_uint_gt(elf.symbols.size, 0);
@@ -191,7 +189,6 @@ UNIT(this_program_names_its_own_function)
     ck_assert_uint_gt(source_string(&s, a.name_at, name, sizeof name), 0);
     ck_assert_str_eq(name, "a_function_to_be_found");
     ck_assert_int_eq(a_function_to_be_found(1), 2);
-    close(fd);
 }
 
 /* All over this program's own code, and beside it: every address, and few that are far apart. */
@@ -201,7 +198,7 @@ UNIT(an_index_of_a_real_table_changes_no_answer)
     struct source s;
     struct symtab_answer answers[64];
     uint64_t addresses[64];
-    int fd = open("/proc/self/exe", O_RDONLY);
+    autoclose int fd = open("/proc/self/exe", O_RDONLY);
     ck_assert_int_eq(source_file(&s, fd), 0);
     ck_assert_int_eq(elf_read(&elf, &s), 0);
     uint64_t end = elf.text.address + elf.text.size + 0x3000;
@@ -211,7 +208,6 @@ UNIT(an_index_of_a_real_table_changes_no_answer)
                 addresses[i] = at + i * step;
             ck_assert_int_eq(search_in(&s, &elf.symbols, &elf.symbol_names, answers, addresses, 64), 0);
         }
-    close(fd);
 }
 
 /* What lies: a symbol over all memory, a table that shrinks, one of more entries than there may be. */

@@ -17,7 +17,7 @@ static struct bytes find(struct bytes text, uint64_t address, struct arena *aren
 
 UNIT(the_last_line_that_covers_an_address_wins)
 {
-    struct arena arena = {0};
+    cleanup(arena_release) struct arena arena = {0};
     struct bytes text = BYTES_LIT("1000 10 first one\n0x1010 0x10 second\n1008 4 moved here\n");
     ck_assert(bytes_is(find(text, 0x1000, &arena), "first one"));
     ck_assert(bytes_is(find(text, 0x100b, &arena), "moved here"));
@@ -25,25 +25,23 @@ UNIT(the_last_line_that_covers_an_address_wins)
     ck_assert(bytes_is(find(text, 0x101f, &arena), "second"));
     ck_assert_ptr_null(find(text, 0x1020, &arena).p);
     ck_assert_ptr_null(find(text, 0xfff, &arena).p);
-    arena_release(&arena);
 }
 
 UNIT(malformed_lines_are_skipped)
 {
-    struct arena arena = {0};
+    cleanup(arena_release) struct arena arena = {0};
     struct bytes text =
         BYTES_LIT("\n \nx 10 a\n1000\n1000 10\n1000 zz b\nffffffffffffffff 10 c\n11111111111111111 1 d\n"
                   "1000 10 good\n1000 10 half written");
     ck_assert(bytes_is(find(text, 0x1001, &arena), "good"));
     ck_assert_ptr_null(find(text, UINT64_MAX, &arena).p);
-    arena_release(&arena);
 }
 
 UNIT(many_addresses_in_one_pass_over_a_large_file)
 {
     enum { LINES = 20000 };
-    struct arena arena = {0};
-    char *text = malloc(LINES * 40);
+    cleanup(arena_release) struct arena arena = {0};
+    autofree char *text = malloc(LINES * 40);
     size_t n = 0;
     for (int i = 0; i < LINES; i++)
         n += (size_t)sprintf(text + n, "%x 10 function_%d\n", 0x10000 + i * 16, i);
@@ -57,8 +55,6 @@ UNIT(many_addresses_in_one_pass_over_a_large_file)
         sprintf(want, "function_%d", i * 199);
         ck_assert(bytes_is(a[i].name, want));
     }
-    free(text);
-    arena_release(&arena);
 }
 
 UNIT(frame_types)
