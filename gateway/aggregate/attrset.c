@@ -113,7 +113,7 @@ static int encode_mended(struct buffer *out, const struct attr *attrs, uint32_t 
 {
     struct attr mended[ATTRSET_MAX];
     size_t end[ATTRSET_MAX];
-    struct buffer keys = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer keys = BUFFER_INIT(0);
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < n; i++) {
         r = buffer_add_utf8(&keys, attrs[i].key);
@@ -125,7 +125,6 @@ static int encode_mended(struct buffer *out, const struct attr *attrs, uint32_t 
     }
     if (r == 0)
         r = encode_valid(out, mended, n, b);
-    buffer_release(&keys);
     return r;
 }
 

@@ -246,11 +246,10 @@ static int fill_metric(struct collect *c, uint32_t from, uint32_t to, struct met
 /* The mark and the identity, in the order of keys as in every other set. */
 static int fill_overflow_attrs(struct collect *c, struct metric_resource *to)
 {
-    struct buffer set = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer set = BUFFER_INIT(0);
     int r = attrset_encode(&set, c->o->identity, c->o->options.n_identity + 1);
     if (r == 0)
         r = attrset_decode(buffer_bytes(&set), &c->batch->arena, &to->attrs, &to->n_attrs);
-    buffer_release(&set);
     return r < 0 ? -ENOMEM : 0;
 }
 
@@ -469,7 +468,7 @@ static void settle(struct collect *c)
 
 static int collect(struct output *o, uint64_t now, bool in_brief, struct metric_batch **ret)
 {
-    struct collect c = {.o = o, .in_brief = in_brief};
+    cleanup(collect_release) struct collect c = {.o = o, .in_brief = in_brief};
     output_advance(o, now);
     c.time = o->now = max_of(o->now, o->window_start + WINDOW_MIN);
     if (o->options.gauge_interval == 0)
@@ -486,7 +485,6 @@ static int collect(struct output *o, uint64_t now, bool in_brief, struct metric_
     } else if (o->options.gauge_interval == 0) {
         o->interval--;
     }
-    collect_release(&c);
     return r;
 }
 

@@ -159,13 +159,12 @@ static void commit(struct store *s, struct replacement *r)
 int store_replace_metrics(struct store *s, const struct aggregate_metric *metrics, uint32_t n_metrics,
                           uint32_t *ret_generation)
 {
-    struct replacement r;
+    cleanup(replacement_release) struct replacement r;
     int result = prepare(s, metrics, n_metrics, &r);
     if (result == 0) {
         commit(s, &r);
         *ret_generation = s->generations->number;
     }
-    replacement_release(&r);
     return result;
 }
 

@@ -112,7 +112,7 @@ typedef int each_request(void *context, const struct capture_request *request);
  */
 static int read_json(const char *path, struct bytes texts, each_request *each, void *context, struct error *e)
 {
-    struct buffer proto = BUFFER_INIT(CAPTURE_MAX);
+    cleanup(buffer_release) struct buffer proto = BUFFER_INIT(CAPTURE_MAX);
     unsigned line = 1;
     int r = 0;
     do {
@@ -139,7 +139,6 @@ static int read_json(const char *path, struct bytes texts, each_request *each, v
             texts = bytes_of(texts.p + 1, texts.n - 1);
         }
     } while (r == 0 && texts.n > 0);
-    buffer_release(&proto);
     return r;
 }
 

@@ -307,12 +307,11 @@ static void sarif_begin(struct json *j)
 /* A path as a URI reference (RFC 3986): what is not unreserved or a slash, in percent. */
 static void sarif_uri(struct json *j, const char *path)
 {
-    struct buffer uri = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer uri = BUFFER_INIT(0);
     int r = buffer_add_percent(&uri, strcmp(path, "-") == 0 ? "stdin" : path, "/");
     if (r < 0)
         j->r = j->r < 0 ? j->r : r;
     text_member(j, "uri", buffer_bytes(&uri));
-    buffer_release(&uri);
 }
 
 /* `more`: beyond those that were kept. */
@@ -386,7 +385,7 @@ struct check_report *check_report_sarif(enum check_severity least)
 
 static void rules_json(void)
 {
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     struct json j = JSON_INIT(&out);
     json_open(&j, '[');
     for (uint32_t i = 0; i < CHECK_RULES; i++) {
@@ -397,7 +396,6 @@ static void rules_json(void)
     json_close(&j, ']');
     if (j.r == 0)
         printf("%.*s\n", BYTES_FMT(buffer_bytes(&out)));
-    buffer_release(&out);
 }
 
 void check_report_rules(bool json)

@@ -191,11 +191,10 @@ static int put(struct converting *c, enum convert_format to, struct bytes body)
 static int put_gzip(struct converting *c, enum convert_format to, struct bytes body)
 {
     struct coding_encoder *encoder = coding_encoder_new(CODING_GZIP, GZIP_LEVEL);
-    struct buffer packed = BUFFER_INIT(OUT_MAX);
+    cleanup(buffer_release) struct buffer packed = BUFFER_INIT(OUT_MAX);
     int r = encoder ? coding_encode(encoder, body, &packed) : -ENOMEM;
     r = r < 0 ? error_set(c->e, r, "out of memory") : put(c, to, buffer_bytes(&packed));
     coding_encoder_free(encoder);
-    buffer_release(&packed);
     return r;
 }
 
@@ -334,7 +333,7 @@ static int run(int argc, char **argv)
         fprintf(stderr, "profgate convert: %s\n", e.text);
         return EXIT_USAGE;
     }
-    struct intern written = INTERN_INIT(NULL);
+    cleanup(intern_release) struct intern written = INTERN_INIT(NULL);
     struct converting common = {
         .to = arguments.to ? (enum convert_format)arguments.to : format_of_name(out),
         .all = argv + rest,
@@ -351,7 +350,6 @@ static int run(int argc, char **argv)
             code = EXIT_NO; /* the others go on */
         }
     }
-    intern_release(&written);
     return code;
 }
 

@@ -209,7 +209,7 @@ static int put_point(struct buffer *out, const struct metric *m, const struct me
 
 static int print_batch(const struct metric_batch *batch)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     int r = 0;
     for (uint32_t i = 0; i < batch->n_resources && r == 0; i++) {
         const struct metric_resource *resource = &batch->resources[i];
@@ -224,13 +224,12 @@ static int print_batch(const struct metric_batch *batch)
     }
     if (r == 0)
         fwrite(out.p, 1, out.n, stdout);
-    buffer_release(&out);
     return r;
 }
 
 static int print_json(const struct metric_batch *batch, int n_files)
 {
-    struct buffer line = {0};
+    cleanup(buffer_release) struct buffer line = {0};
     int r = metrics_encode_json(batch, &line);
     if (r == 0)
         printf(
@@ -239,7 +238,6 @@ static int print_json(const struct metric_batch *batch, int n_files)
             (unsigned long long)stats_read(STATS_SAMPLES),
             (unsigned long long)stats_read(STATS_SAMPLES_REJECTED), (int)(line.n > 0 ? line.n - 1 : 0),
             (char *)line.p);
-    buffer_release(&line);
     return r;
 }
 

@@ -132,7 +132,7 @@ static int send_capture(void *context, const struct capture_request *request)
 /* A dead letter of metrics is one protobuf request. */
 static int send_metrics(struct replay *p, const char *path)
 {
-    struct buffer body = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer body = BUFFER_INIT(0);
     FILE *f = fopen(path, "re");
     int r = f ? 0 : error_set(p->e, -errno, "%s: %s", path, strerror(errno));
     for (size_t n = 1; r == 0 && n > 0; body.n += n) {
@@ -146,7 +146,6 @@ static int send_metrics(struct replay *p, const char *path)
         fclose(f);
     if (r == 0)
         r = send_one(p, OTLP_METRICS, buffer_bytes(&body), path);
-    buffer_release(&body);
     return r;
 }
 
@@ -218,7 +217,7 @@ static int run(int argc, char **argv)
     struct replay_arguments arguments = {.endpoint = "http://localhost:4317",
                                          .timeout_ns = 10 * NSEC_PER_SEC,
                                          .patience_ns = 60 * NSEC_PER_SEC};
-    struct arena arena = {0};
+    cleanup(arena_release) struct arena arena = {0};
     struct error e = {""};
     int rest = argc, code = EXIT_USAGE;
     int r = settings_flags(&flags, argc, argv, &arguments, &arena, &rest, &e);
@@ -231,7 +230,6 @@ static int run(int argc, char **argv)
     if (r < 0)
         fprintf(stderr, "profgate replay: %s\n", e.text[0] ? e.text : "out of memory");
     vec_release(&arguments.headers);
-    arena_release(&arena);
     return code;
 }
 

@@ -89,11 +89,10 @@ static struct config *reload(void *context, struct error *e)
 
 static int print(int (*fill)(const struct config *, struct buffer *), const struct config *c)
 {
-    struct buffer out = {0};
+    cleanup(buffer_release) struct buffer out = {0};
     int r = fill(c, &out);
     if (r == 0)
         fwrite(out.p, 1, out.n, stdout);
-    buffer_release(&out);
     return r == 0 ? EXIT_DONE : EXIT_ENVIRONMENT;
 }
 

@@ -494,14 +494,12 @@ static int print_all_exporters(const struct config *c, const struct settings_row
 static int differs(int (*print)(const struct config *, const struct settings_row *, struct buffer *),
                    const struct settings_row *row, const struct config *a, const struct config *b)
 {
-    struct buffer first = BUFFER_INIT(0), second = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer first = BUFFER_INIT(0), second = BUFFER_INIT(0);
     int r = print(a, row, &first);
     if (r == 0)
         r = print(b, row, &second);
     if (r == 0)
         r = !bytes_eq(buffer_bytes(&first), buffer_bytes(&second));
-    buffer_release(&first);
-    buffer_release(&second);
     return r;
 }
 

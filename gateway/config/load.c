@@ -262,14 +262,13 @@ int config_read(const char *path, struct buffer *ret, struct error *e)
 
 int config_load(struct config *c, const char *path, struct error *e)
 {
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     int r = config_read(path, &text, e);
     if (r == 0)
         r = config_parse(c, path, buffer_bytes(&text), e);
     if (r == 0 && !(c->path = (const char *)arena_copy(&c->arena, bytes_str(path)).p))
         r = error_set(e, -ENOMEM, "out of memory");
     c->flags = NULL;
-    buffer_release(&text);
     return r;
 }
 
@@ -288,9 +287,9 @@ static bool is_changed(const struct config *c, const char *key)
 /* The file is read once more: errors are rare, and places of what is right need not be kept. */
 void config_place(const struct config *c, const char *key, struct error *e)
 {
-    struct arena arena = ARENA_INIT(NULL);
+    cleanup(arena_release) struct arena arena = ARENA_INIT(NULL);
     const struct settings_file_options options = {.arena = &arena, .getvar = getenv};
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     struct settings_file *file = NULL;
     struct error ignored;
     if (c->path && !is_changed(c, key) && settings_file_read(c->path, &text, &ignored) == 0 &&
@@ -300,6 +299,4 @@ void config_place(const struct config *c, const char *key, struct error *e)
         error_prefix(e, 0, "%s:%zu:%zu: ", c->path, place.line, place.column);
     }
     settings_file_close(file);
-    buffer_release(&text);
-    arena_release(&arena);
 }

@@ -88,7 +88,7 @@ static int put_match(struct buffer *out, const char *path, const struct connecto
 {
     struct bytes pattern = bytes_str(a->match);
     struct regex_fault fault = {0};
-    struct buffer regex = {0};
+    cleanup(buffer_release) struct buffer regex = {0};
     bool nocase;
     size_t at;
     int r = regex_from_go(pattern, &regex, &nocase, &at, e);
@@ -101,7 +101,6 @@ static int put_match(struct buffer *out, const char *path, const struct connecto
     if (r == 0)
         r = buffer_printf(out, "    each     frame is /%.*s/%s\n", BYTES_FMT(buffer_bytes(&regex)),
                           nocase ? "i" : "");
-    buffer_release(&regex);
     return r;
 }
 

@@ -286,7 +286,7 @@ static int read_class(struct reader *r)
 {
     size_t from = r->at++, items = 0;
     bool negated = starts(r, "^");
-    struct buffer set = {0};
+    cleanup(buffer_release) struct buffer set = {0};
     int e = 0;
     r->at += negated;
     for (; e == 0 && r->at < r->s.n && (items == 0 || r->s.p[r->at] != ']'); items++)
@@ -299,7 +299,6 @@ static int read_class(struct reader *r)
     if (e == 0)
         e = negated ? put_wide(r, (const char *)set.p) : buffer_printf(r->out, "[%s]", (const char *)set.p);
     r->repeatable = true;
-    buffer_release(&set);
     return e;
 }
 

@@ -131,8 +131,8 @@ static void put_nodes(struct json *j, const struct used *u, const struct look_sh
 static int put_tree(const struct look_asked *asked, struct json *j, const struct look_tree *t,
                     uint32_t n_sides)
 {
-    struct look_shown shown = look_shown_of(t, n_sides);
-    struct used used;
+    cleanup(look_shown_release) struct look_shown shown = look_shown_of(t, n_sides);
+    cleanup(used_release) struct used used;
     int r = look_shown_choose(&shown, asked->question->nodes, t->budget);
     int made = used_init(&used, t);
     r = r < 0 ? r : made < 0 ? made : use_all(&used, &shown);
@@ -140,14 +140,12 @@ static int put_tree(const struct look_asked *asked, struct json *j, const struct
         put_used(j, &used);
         put_nodes(j, &used, &shown, "node");
     }
-    used_release(&used);
-    look_shown_release(&shown);
     return r;
 }
 
 int look_write_flame(const struct look_asked *asked, struct json *j)
 {
-    struct look_tree tree;
+    cleanup(look_tree_release) struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
     int r = look_tree_of(asked, asked->question->nodes, &tree, found);
     if (r == 0) {
@@ -158,14 +156,13 @@ int look_write_flame(const struct look_asked *asked, struct json *j)
         r = put_tree(asked, j, &tree, 1);
         json_close(j, '}');
     }
-    look_tree_release(&tree);
     return r;
 }
 
 int look_write_diff(const struct look_asked *asked, struct json *j)
 {
     static const char *const names[] = {"a", "b"};
-    struct look_tree tree;
+    cleanup(look_tree_release) struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
     int r = look_tree_of(asked, asked->question->nodes, &tree, found);
     if (r == 0) {
@@ -181,7 +178,6 @@ int look_write_diff(const struct look_asked *asked, struct json *j)
         r = put_tree(asked, j, &tree, 2);
         json_close(j, '}');
     }
-    look_tree_release(&tree);
     return r;
 }
 
@@ -311,7 +307,7 @@ static int put_sandwich(const struct look_asked *asked, struct json *j, const st
 
 int look_write_sandwich(const struct look_asked *asked, struct json *j)
 {
-    struct look_tree tree;
+    cleanup(look_tree_release) struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
     struct sandwich s = {.frame = LOOK_NONE};
     int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found);
@@ -328,6 +324,5 @@ int look_write_sandwich(const struct look_asked *asked, struct json *j)
     }
     partial_release(&s.callers);
     partial_release(&s.callees);
-    look_tree_release(&tree);
     return r;
 }

@@ -241,14 +241,13 @@ static int seal(struct look_epoch *e, uint32_t i, struct buffer *scratch)
 int look_epoch_seal(struct look_epoch *e, bool (*is_over)(const struct look_open *open, uint64_t now_ns),
                     uint64_t now_ns)
 {
-    struct buffer scratch = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer scratch = BUFFER_INIT(0);
     int r = 0;
     for (int level = LOOK_FINE; level < LOOK_N_LEVELS;
          level++) /* fine ones become part of coarse ones first */
         for (uint32_t i = e->open.n; i-- > 0 && r == 0;)
             if (e->open.p[i].level == (enum look_level)level && is_over(&e->open.p[i], now_ns))
                 r = seal(e, i, &scratch);
-    buffer_release(&scratch);
     return r;
 }
 
@@ -285,7 +284,7 @@ int look_epoch_each(struct look_epoch *e, enum look_level level, uint32_t from, 
     for (uint32_t i = 0; i < e->slices.n && r == 0; i++)
         if (is_wanted(e->slices.p[i].level, e->slices.p[i].at, e->is_read, level, from, to))
             r = show(context, &e->slices.p[i]);
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     for (uint32_t i = 0; i < e->open.n && r == 0; i++) {
         if (!is_wanted(e->open.p[i].level, e->open.p[i].at, true, level, from, to))
             continue;
@@ -296,6 +295,5 @@ int look_epoch_each(struct look_epoch *e, enum look_level level, uint32_t from, 
                                          buffer_bytes(&text)};
         r = r < 0 ? r : show(context, &slice);
     }
-    buffer_release(&text);
     return r;
 }

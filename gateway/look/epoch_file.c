@@ -223,7 +223,7 @@ int look_file_span(struct look_file *f, uint32_t *ret_oldest, uint32_t *ret_newe
 static int put_row(struct look_file *f, int which, const uint64_t *numbers, uint32_t n,
                    const struct buffer *plain)
 {
-    struct buffer packed = BUFFER_INIT(PART_MAX);
+    cleanup(buffer_release) struct buffer packed = BUFFER_INIT(PART_MAX);
     uint64_t head[4] = {0};
     if (!f->encoder)
         f->encoder = coding_encoder_new(CODING_ZSTD, 0);
@@ -237,17 +237,15 @@ static int put_row(struct look_file *f, int which, const uint64_t *numbers, uint
         r = run(f, which);
         f->loose_bytes += packed.n;
     }
-    buffer_release(&packed);
     return r;
 }
 
 static int put_dict(struct look_file *f, const struct look_epoch *e, uint64_t seq, struct look_extent from,
                     struct look_extent to)
 {
-    struct buffer plain = BUFFER_INIT(PART_MAX);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(PART_MAX);
     int r = look_part_write(e, from, to, &plain);
     r = r < 0 ? r : put_row(f, PUT_DICT, &seq, 1, &plain);
-    buffer_release(&plain);
     return r;
 }
 
@@ -347,7 +345,7 @@ static bool is_whole(const struct look_epoch *e, const struct look_slice *slice)
 static int put_pack(struct look_file *f, const struct packing *p, enum look_level level, uint32_t first,
                     uint32_t *ret)
 {
-    struct buffer plain = BUFFER_INIT(PART_MAX);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(PART_MAX);
     struct wire_writer w = wire_writer(&plain);
     uint64_t numbers[] = {level, UINT64_MAX, 0, 0};
     uint32_t n = 0, i = first;
@@ -364,9 +362,7 @@ static int put_pack(struct look_file *f, const struct packing *p, enum look_leve
         n++;
     }
     *ret = i;
-    int r = w.failed < 0 ? w.failed : n > 0 ? put_row(f, PUT_PACK, numbers, ARRAY_LEN(numbers), &plain) : 0;
-    buffer_release(&plain);
-    return r;
+    return w.failed < 0 ? w.failed : n > 0 ? put_row(f, PUT_PACK, numbers, ARRAY_LEN(numbers), &plain) : 0;
 }
 
 /* Those that are not whole yet are written anew, since rows of names have other numbers now. */
@@ -453,7 +449,7 @@ static int read_dict(struct look_file *f, struct look_epoch *e, uint32_t *ret_se
 {
     struct sqlite3_stmt *s = f->statement[GET_DICT];
     struct coding_decoder *decoder = coding_decoder_new();
-    struct buffer plain = BUFFER_INIT(PART_MAX);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(PART_MAX);
     int rc, r = decoder ? 0 : -ENOMEM;
     *ret_seq = 0;
     while (r == 0 && (rc = sqlite3_step(s)) == SQLITE_ROW) {
@@ -476,7 +472,6 @@ static int read_dict(struct look_file *f, struct look_epoch *e, uint32_t *ret_se
     }
     sqlite3_reset(s);
     coding_decoder_free(decoder);
-    buffer_release(&plain);
     return r;
 }
 
@@ -528,7 +523,7 @@ static int read_packs(struct look_file *f, struct look_epoch *e, enum look_level
 {
     struct sqlite3_stmt *s = f->statement[GET_PACK];
     struct coding_decoder *decoder = coding_decoder_new();
-    struct buffer plain = BUFFER_INIT(PART_MAX);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(PART_MAX);
     int rc, r = decoder ? 0 : -ENOMEM;
     bind(f, GET_PACK, 1, level);
     bind(f, GET_PACK, 2, from);
@@ -552,7 +547,6 @@ static int read_packs(struct look_file *f, struct look_epoch *e, enum look_level
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     coding_decoder_free(decoder);
-    buffer_release(&plain);
     return r;
 }
 

@@ -34,7 +34,7 @@ static int put_name(struct buffer *out, struct bytes name)
 
 int look_write_folded(const struct look_asked *asked, struct buffer *out)
 {
-    struct look_tree tree;
+    cleanup(look_tree_release) struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
     uint32_t path[LOOK_STACK_MAX];
     int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found);
@@ -51,7 +51,6 @@ int look_write_folded(const struct look_asked *asked, struct buffer *out)
         }
         r = r < 0 ? r : buffer_printf(out, " %llu\n", (unsigned long long)tree.self[0].p[i]);
     }
-    look_tree_release(&tree);
     return r;
 }
 
@@ -151,16 +150,14 @@ int look_write_profile(const struct look_asked *asked, const struct look_tree *t
 
 int look_write_pprof(const struct look_asked *asked, struct buffer *out)
 {
-    struct look_tree tree;
+    cleanup(look_tree_release) struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
-    struct buffer plain = BUFFER_INIT(LOOK_ANSWER_MAX);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(LOOK_ANSWER_MAX);
     struct gzip_stream *gzip = gzip_stream_new();
     int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found);
     r = r != 0 ? r : gzip ? look_write_profile(asked, &tree, &found[0], &plain) : -ENOMEM;
     if (r == 0)
         r = gzip_stream_add(gzip, buffer_bytes(&plain), true, out);
     gzip_stream_free(gzip);
-    buffer_release(&plain);
-    look_tree_release(&tree);
     return r;
 }

@@ -185,7 +185,7 @@ static int gather(struct listing *l, const struct look_asked *asked, struct look
 int look_each_text(const struct look_asked *asked, void (*each)(void *context, struct bytes text),
                    void *context)
 {
-    struct listing l;
+    cleanup(listing_release) struct listing l;
     struct look_found found;
     texts sorted = {.budget = asked->budget};
     int r = gather(&l, asked, &found);
@@ -193,13 +193,12 @@ int look_each_text(const struct look_asked *asked, void (*each)(void *context, s
         for (uint32_t i = 0; i < min_of(sorted.n, VALUES_MAX); i++)
             each(context, sorted.p[i]);
     vec_release(&sorted);
-    listing_release(&l);
     return r;
 }
 
 int look_write_lists(const struct look_asked *asked, struct json *j)
 {
-    struct listing l;
+    cleanup(listing_release) struct listing l;
     struct look_found found;
     int r = gather(&l, asked, &found);
     if (r == 0) {
@@ -210,7 +209,6 @@ int look_write_lists(const struct look_asked *asked, struct json *j)
             r = put_ranked(&l, &found, asked->budget, j);
         json_close(j, ']');
     }
-    listing_release(&l);
     return r;
 }
 

@@ -373,7 +373,7 @@ static int try_query(struct look_store *s, struct call *c, bool is_json, struct 
 {
     const struct look_messages *m = &look_messages[c->method];
     const struct look_asked asked = {s, &c->question, deadline_ns, budget};
-    struct buffer message = BUFFER_INIT(LOOK_ANSWER_MAX);
+    cleanup(buffer_release) struct buffer message = BUFFER_INIT(LOOK_ANSWER_MAX);
     struct wire_writer w = wire_writer(&ret->body);
     int r = is_json ? mapping_read(m->call, body, &message, &c->wrong.why) : 0;
     if (r == MAPPING_MALFORMED)
@@ -384,7 +384,6 @@ static int try_query(struct look_store *s, struct call *c, bool is_json, struct 
     r = r == 0 ? w.failed : r;
     if (r == 0 && is_json)
         r = to_json(m->answer, &ret->body);
-    buffer_release(&message);
     return r;
 }
 

@@ -139,9 +139,9 @@ static void put_rows(const struct ranking *k, uint32_t limit, struct json *j)
 
 int look_write_top(const struct look_asked *asked, struct json *j)
 {
-    struct look_tree tree;
+    cleanup(look_tree_release) struct look_tree tree;
     struct look_found found[LOOK_SIDES] = {0};
-    struct ranking k = {.tree = &tree};
+    cleanup(ranking_release) struct ranking k = {.tree = &tree};
     k.group_of.budget = k.first.budget = k.next.budget = k.open.budget = asked->budget;
     k.self.budget = k.total.budget = k.rows.budget = asked->budget;
     int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found),
@@ -164,7 +164,5 @@ int look_write_top(const struct look_asked *asked, struct json *j)
         put_rows(&k, asked->question->limit, j);
         json_close(j, '}');
     }
-    ranking_release(&k);
-    look_tree_release(&tree);
     return r;
 }

@@ -162,7 +162,7 @@ static void pack(struct look_answer *a)
 static int answer_call(struct asking *a)
 {
     struct call *c = a->call;
-    struct buffer plain = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(0);
     struct coding_decoder *decoder = c->coding == CODING_IDENTITY ? NULL : coding_decoder_new();
     int r =
         decoder ? coding_decode(decoder, c->coding, buffer_bytes(&c->body), CALL_BYTES, 0, NULL, &plain) : 0;
@@ -175,7 +175,6 @@ static int answer_call(struct asking *a)
         r = look_query_error(&a->answer, r > 0 ? GRPC_INVALID_ARGUMENT : GRPC_UNAVAILABLE,
                              r > 0 ? "the body is not what its encoding says, or too large"
                                    : "out of memory");
-    buffer_release(&plain);
     return r;
 }
 

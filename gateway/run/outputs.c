@@ -357,13 +357,12 @@ void outputs_told(struct outputs *o, const struct output_receipt *receipt)
 
 int outputs_self(const struct outputs *o, enum prometheus_format format, struct buffer *out)
 {
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     int r = stats_prometheus(&text);
     if (r == 0 && o->more)
         r = o->more(o->more_context, &text);
     if (r == 0)
         r = prometheus_rewrite(buffer_bytes(&text), format, out);
-    buffer_release(&text);
     return r;
 }
 

@@ -302,7 +302,7 @@ int gateway_reload(struct gateway *g, struct buffer *restart, struct error *e)
         g->reload.again = true;
         return GATEWAY_RELOAD_LATER;
     }
-    struct news n = {.restart = BUFFER_INIT(0)};
+    cleanup(news_release) struct news n = {.restart = BUFFER_INIT(0)};
     merger_hold(g->merger);
     int r = read_all(g, &n, e);
     if (r == 0)
@@ -316,7 +316,6 @@ int gateway_reload(struct gateway *g, struct buffer *restart, struct error *e)
         }
     }
     gateway_reload_outcome(g, r == 0);
-    news_release(&n);
     return r;
 }
 
@@ -325,7 +324,7 @@ int gateway_reload(struct gateway *g, struct buffer *restart, struct error *e)
 static void take_reload(void *context, const struct http_exchange *x, struct admin_answer *a)
 {
     struct error e = {""};
-    struct buffer restart = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer restart = BUFFER_INIT(0);
     int r = gateway_reload(context, &restart, &e);
     if (r == GATEWAY_RELOAD_LATER) {
         admin_say(a, 202, "a reload is under way, another follows it\n");
@@ -339,7 +338,6 @@ static void take_reload(void *context, const struct http_exchange *x, struct adm
         buffer_printf(a->text, "reloaded; these keys need a restart:\n%.*s",
                       BYTES_FMT(buffer_bytes(&restart)));
     }
-    buffer_release(&restart);
 }
 
 struct admin_page gateway_reload_page(struct gateway *g)

@@ -210,7 +210,7 @@ static enum outcome compare_and_push(struct scrape *c, struct pprof_taking *t, s
 static void work(struct lane_job *job, void *lane)
 {
     struct scrape *c = container_of(job, struct scrape, job);
-    struct pprof_taking t;
+    cleanup(pprof_taking_release) struct pprof_taking t;
     struct bytes file = buffer_bytes(&c->body);
     enum refusal refusal =
         pprof_taking_init(&t, c->scraper->options.request_bytes, c->scraper->options.with.budget);
@@ -221,7 +221,6 @@ static void work(struct lane_job *job, void *lane)
         error_set(&c->why, 0, "out of memory just now");
     if (c->outcome == OUTCOME_TOO_LARGE && c->why.text[0] == 0)
         error_set(&c->why, 0, "the profile is larger than limits.request_bytes");
-    pprof_taking_release(&t);
 }
 
 static void come_back(struct lane_job *job)

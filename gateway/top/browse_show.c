@@ -249,8 +249,8 @@ int browse_print(struct browse *b)
     const int64_t rows = flame_rows(&all);
     if (rows < 0)
         return (int)rows;
-    struct buffer out = BUFFER_INIT(0);
-    struct line l = {.style = &b->style, .out = &out};
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
+    cleanup(line_release) struct line l = {.style = &b->style, .out = &out};
     draw_head(b, &l);
     draw_title(b, &l);
     if (b->tree.total[0] > 0)
@@ -258,10 +258,7 @@ int browse_print(struct browse *b)
     draw_status(b, &l);
     if (l.r == 0)
         fwrite(out.p, 1, out.n, stdout);
-    const int r = l.r;
-    line_release(&l);
-    buffer_release(&out);
-    return r;
+    return l.r;
 }
 
 void browse_show(struct browse *b)
@@ -272,8 +269,8 @@ void browse_show(struct browse *b)
     terminal_size(&columns, &rows);
     b->style =
         (struct line_style){.width = max_of(columns, 2u) - 1, .color = true, .ascii = b->options.ascii};
-    struct buffer out = BUFFER_INIT(0);
-    struct line l = {.style = &b->style, .out = &out};
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
+    cleanup(line_release) struct line l = {.style = &b->style, .out = &out};
     draw_head(b, &l);
     const uint32_t used = 4 + draw_list(b, &l, rows), height = rows > used ? rows - used : 0;
     draw_title(b, &l);
@@ -296,6 +293,4 @@ void browse_show(struct browse *b)
     line_end(&l);
     if (l.r == 0)
         terminal_show(b->terminal, buffer_bytes(&out));
-    line_release(&l);
-    buffer_release(&out);
 }

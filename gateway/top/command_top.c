@@ -241,12 +241,11 @@ static void show_waiting(struct top *t, const char *why)
         return;
     }
     forget(t, t->n_looks);
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     int r = buffer_printf(&out, "waiting for %s (%s)\n", t->options.url, why);
     if (r == 0 && (t->in_place || !t->waiting))
         show(t, buffer_bytes(&out));
     t->waiting = true;
-    buffer_release(&out);
 }
 
 static void show_table(struct top *t)

@@ -146,7 +146,7 @@ static bool tells_nothing(const struct top_metric *m, const struct top_series *s
 
 static int find_rows(struct table *t)
 {
-    struct intern keys = INTERN_INIT(NULL);
+    cleanup(intern_release) struct intern keys = INTERN_INIT(NULL);
     double *old = NULL;
     t->rows = calloc(t->now->series.n + 1, sizeof *t->rows);
     t->groups = calloc(t->now->series.n + 1, sizeof *t->groups);
@@ -163,7 +163,6 @@ static int find_rows(struct table *t)
             t->rows[t->n_rows++] = row_of(t, s, amount);
     }
     free(old);
-    intern_release(&keys);
     return r;
 }
 

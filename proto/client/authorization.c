@@ -11,10 +11,9 @@ static int put(const char *username, struct bytes secret, struct buffer *out)
 {
     if (!username)
         return buffer_printf(out, "Bearer %.*s", BYTES_FMT(secret));
-    struct buffer pair = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer pair = BUFFER_INIT(0);
     int r = buffer_printf(&pair, "%s:%.*s", username, BYTES_FMT(secret));
     r = r < 0 ? r : basic_append(buffer_bytes(&pair), out);
-    buffer_release(&pair);
     return r;
 }
 

@@ -185,7 +185,7 @@ static void read_http_success(const struct call_head *h, const struct http_respo
 static void read_http(const struct call_head *h, const struct http_response *response,
                       struct coding_decoder *decoder, int64_t unix_s, struct call_result *ret)
 {
-    struct buffer room = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer room = BUFFER_INIT(0);
     struct bytes body;
     char what[96];
     int r = plain_body(h, response, decoder, &room, &body);
@@ -209,7 +209,6 @@ static void read_http(const struct call_head *h, const struct http_response *res
         snprintf(what, sizeof what, "HTTP %u", response->status);
         conclude(ret, again ? CALL_RETRYABLE : CALL_FINAL, what, words);
     }
-    buffer_release(&room);
 }
 
 /* ---- gRPC ------------------------------------------------------------------------------------ */
@@ -238,7 +237,7 @@ static void fail_grpc(struct call_result *ret, enum grpc_code code, bool has_ret
 static void read_grpc_failure(const struct call_head *h, const struct http_response *response,
                               enum grpc_code code, struct call_result *ret)
 {
-    struct buffer details = BUFFER_INIT(64u << 10), words = BUFFER_INIT(64u << 10);
+    cleanup(buffer_release) struct buffer details = BUFFER_INIT(64u << 10), words = BUFFER_INIT(64u << 10);
     struct grpc_status status = {0};
     if (grpc_base64_decode(grpc_field(response, "grpc-status-details-bin"), &details) != 0 ||
         grpc_status_decode(buffer_bytes(&details), &status) != 0)
@@ -249,8 +248,6 @@ static void read_grpc_failure(const struct call_head *h, const struct http_respo
         ret->retry_after_ns = status.retry_ns;
     fail_grpc(ret, code, status.has_retry || h->retry_exhausted,
               words.n ? buffer_bytes(&words) : status.message);
-    buffer_release(&details);
-    buffer_release(&words);
 }
 
 static void read_grpc_message(const struct call_head *h, const struct http_response *response,
@@ -258,7 +255,7 @@ static void read_grpc_message(const struct call_head *h, const struct http_respo
 {
     bool compressed;
     struct bytes message;
-    struct buffer room = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer room = BUFFER_INIT(0);
     enum grpc_read read = grpc_message_find(response->body, h->response_max, &compressed, &message);
     const char *wrong = NULL;
     if (read == GRPC_READ_TOO_LARGE)
@@ -280,7 +277,6 @@ static void read_grpc_message(const struct call_head *h, const struct http_respo
         wrong = "gRPC OK with a message that is no OTLP response";
     if (wrong)
         conclude(ret, CALL_FINAL, wrong, bytes_of(NULL, 0));
-    buffer_release(&room);
 }
 
 static void read_grpc(const struct call_head *h, const struct http_response *response,

@@ -222,7 +222,7 @@ static int link_feed(struct link *link, struct bytes in, struct error *e)
 
 static int link_feed_tls(struct link *link, struct bytes in, struct error *e)
 {
-    struct buffer plain = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(0);
     int r = tls_feed(link->tls, in, &plain);
     if (r < 0) {
         error_set(e, r, "TLS with %s: %s", link->connection->options.endpoint->authority,
@@ -234,7 +234,6 @@ static int link_feed_tls(struct link *link, struct bytes in, struct error *e)
         if (r == 0 && link->http)
             r = link_feed(link, buffer_bytes(&plain), e);
     }
-    buffer_release(&plain);
     return r;
 }
 
@@ -248,7 +247,7 @@ static int link_begin(struct link *link, struct error *e);
 static int ask_proxy(struct link *link)
 {
     const struct connection_options *o = &link->connection->options;
-    struct buffer out = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     int r = buffer_printf(&out, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", o->endpoint->authority,
                           o->endpoint->authority);
     if (r == 0 && o->proxy_authorization)
@@ -257,7 +256,6 @@ static int ask_proxy(struct link *link)
         r = buffer_add_str(&out, "\r\n");
     if (r == 0)
         r = io_channel_write(link->channel, buffer_bytes(&out));
-    buffer_release(&out);
     return r;
 }
 

@@ -217,7 +217,7 @@ static int make_body(struct oauth2 *o, const struct client_oauth2 *options)
 /* RFC 6749 §2.3.1: both parts encoded as in a form, then as RFC 7617 has it. */
 static int make_basic(struct oauth2 *o, const struct client_oauth2 *options)
 {
-    struct buffer both = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer both = BUFFER_INIT(0);
     int r = buffer_add_percent(&both, options->client_id, "");
     if (r == 0)
         r = buffer_add_str(&both, ":");
@@ -225,7 +225,6 @@ static int make_basic(struct oauth2 *o, const struct client_oauth2 *options)
         r = buffer_add_percent(&both, options->client_secret, "");
     if (r == 0)
         r = basic_append(buffer_bytes(&both), &o->basic);
-    buffer_release(&both);
     return r;
 }
 

@@ -47,10 +47,9 @@ static int translate(const struct profiles *view, struct arena *scratch, struct 
 static int write_json(const struct profiles *view, struct bytes otlp, struct arena *scratch,
                       struct buffer *out)
 {
-    struct buffer translated = BUFFER_INIT(out->max);
+    cleanup(buffer_release) struct buffer translated = BUFFER_INIT(out->max);
     int r = translate(view, scratch, &translated, &otlp);
     r = r != 0 ? r : profiles_json_write(otlp, out);
-    buffer_release(&translated);
     return r;
 }
 
@@ -111,10 +110,9 @@ static int pack_piece(void *user, struct bytes piece)
 static int pack_exact(struct packing *p, const struct profiles *view, struct bytes otlp,
                       struct arena *scratch, struct budget *budget, struct to_pprof_lost *ret_lost)
 {
-    struct buffer plain = BUFFER_INIT(p->left);
+    cleanup(buffer_release) struct buffer plain = BUFFER_INIT(p->left);
     int r = write_exact(view, otlp, scratch, budget, &plain, ret_lost);
     r = r != 0 ? r : pack(p, buffer_bytes(&plain), false);
-    buffer_release(&plain);
     return r;
 }
 

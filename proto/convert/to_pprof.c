@@ -551,7 +551,7 @@ static uint32_t row_end(const struct converting *c, uint32_t first)
 
 static int put_all(struct converting *c)
 {
-    struct pprof once;
+    cleanup(pprof_release) struct pprof once;
     pprof_init(&once, c->w.strings.arena.budget);
     int r = vec_extend(&c->strings, c->v->string.n);
     r = r < 0 ? r : vec_extend(&c->columns, c->v->profile.n);
@@ -567,7 +567,6 @@ static int put_all(struct converting *c)
         end = row_end(c, p);
         put_row(c, p, end);
     }
-    pprof_release(&once);
     return r;
 }
 
@@ -608,8 +607,6 @@ int to_pprof(const struct profiles *view, struct budget *budget, struct buffer *
 int to_pprof_pieces(const struct profiles *view, struct budget *budget, build_put *put, void *user,
                     struct to_pprof_lost *ret_lost)
 {
-    struct buffer piece = BUFFER_INIT(0);
-    int r = convert(view, budget, &piece, put, user, ret_lost);
-    buffer_release(&piece);
-    return r;
+    cleanup(buffer_release) struct buffer piece = BUFFER_INIT(0);
+    return convert(view, budget, &piece, put, user, ret_lost);
 }

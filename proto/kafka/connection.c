@@ -73,14 +73,13 @@ int kafka_conf_set_text(rd_kafka_conf_t *conf, struct error *e, const char *name
 
 static int set_brokers(rd_kafka_conf_t *conf, const struct kafka_connection *c, struct error *e)
 {
-    struct buffer list = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer list = BUFFER_INIT(0);
     int r = 0;
     for (uint32_t i = 0; i < c->brokers.n && r == 0; i++)
         r = buffer_printf(&list, "%s%s", i > 0 ? "," : "", c->brokers.items[i]);
     r = r < 0 ? r : buffer_add(&list, "", 1);
     r = r < 0 ? error_set(e, r, "out of memory")
               : kafka_conf_set_text(conf, e, "bootstrap.servers", (char *)list.p);
-    buffer_release(&list);
     return r;
 }
 

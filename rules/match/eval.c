@@ -228,7 +228,7 @@ static uint32_t eval_choice(struct eval *e, const struct rule_choice *choice)
         return RULES_NONE;
     if (choice->n_parts == 1)
         return eval_part(e, &choice->parts[0]);
-    struct buffer joined = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer joined = BUFFER_INIT(0);
     uint32_t value = RULES_NONE, i = 0;
     for (; i < choice->n_parts; i++) {
         uint32_t part = eval_part(e, &choice->parts[i]);
@@ -241,7 +241,6 @@ static uint32_t eval_choice(struct eval *e, const struct rule_choice *choice)
     }
     if (i == choice->n_parts)
         value = match_strings_add(e->reads->strings, buffer_bytes(&joined));
-    buffer_release(&joined);
     return value;
 }
 

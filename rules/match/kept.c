@@ -117,11 +117,10 @@ uint32_t match_kept_find(struct match_kept *x, const struct rules_verdict *v, ui
     }
     if (kept != RULES_NONE || x->memory->error < 0)
         return kept;
-    struct eval e;
+    cleanup(eval_release) struct eval e;
     eval_init(&e, x->paths->reads, states->automaton->found, v, asker);
     kept = evaluate(x, &e, active);
     if (kept != RULES_NONE && root != RULES_NONE)
         kept = match_paths_lay(x->paths, root, e.notes.p, e.notes.n, kept);
-    eval_release(&e);
     return kept;
 }

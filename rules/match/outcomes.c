@@ -367,7 +367,7 @@ static __attribute__((noinline)) uint32_t find_outcome(struct match_outcomes *o,
     struct reading at = {.v = v, .asker = asker};
     uint32_t outcome = root ? match_paths_follow(o->paths, root->node, &at) : RULES_NONE;
     if (outcome == RULES_NONE && o->memory->error == 0) {
-        struct eval e;
+        cleanup(eval_release) struct eval e;
         eval_init(&e, o->reads, o->states->automaton->found, v, asker);
         outcome = make_outcome(o, &e, active, part);
         match_states_outcome(o->states, part);
@@ -375,7 +375,6 @@ static __attribute__((noinline)) uint32_t find_outcome(struct match_outcomes *o,
             outcome = match_paths_lay(o->paths, root->node, e.notes.p, e.notes.n, outcome);
             add_inputs(o, root, &e);
         }
-        eval_release(&e);
     }
     if (root && outcome != RULES_NONE && o->memory->error == 0)
         remember(o, root, v, asker, outcome);
@@ -465,14 +464,13 @@ static uint32_t frame_series(struct match_outcomes *o, const struct rules_verdic
     struct reading at = {.v = v, .asker = asker, .each_frame = frame};
     uint32_t series = match_paths_follow(o->paths, root, &at);
     if (series == RULES_NONE && o->memory->error == 0) {
-        struct eval e;
+        cleanup(eval_release) struct eval e;
         eval_init(&e, o->reads, o->states->automaton->found, v, asker);
         e.at = at;
         series = series_of(o, &e, &o->p->sources.p[source]);
         if (series != RULES_NONE)
             series = match_paths_lay(o->paths, root, e.notes.p, e.notes.n, series);
         at.level = e.at.level;
-        eval_release(&e);
     }
     struct rules_outcome *of = match_outcomes_at(o, outcome);
     of->level = max_of(of->level, at.level);

@@ -73,7 +73,7 @@ static uint32_t part_of(struct match_predicates *x, struct frame_eval *fe, const
 static uint32_t joined_parts(struct match_predicates *x, struct frame_eval *fe,
                              const struct rule_choice *choice)
 {
-    struct buffer joined = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer joined = BUFFER_INIT(0);
     uint32_t value = RULES_NONE, i = 0;
     for (; i < choice->n_parts; i++) {
         uint32_t part = part_of(x, fe, &choice->parts[i]);
@@ -86,7 +86,6 @@ static uint32_t joined_parts(struct match_predicates *x, struct frame_eval *fe,
     }
     if (i == choice->n_parts)
         value = match_strings_add(x->strings, buffer_bytes(&joined));
-    buffer_release(&joined);
     return value;
 }
 

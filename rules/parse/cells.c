@@ -7,7 +7,7 @@
 /* The proposal of E104: the dashes go before the last cell, where the gap most often is. */
 static void report_cells(struct report *report, const struct ast_table *table, const struct ast_row *row)
 {
-    struct buffer names = BUFFER_INIT(600), cells = BUFFER_INIT(600);
+    cleanup(buffer_release) struct buffer names = BUFFER_INIT(600), cells = BUFFER_INIT(600);
     for (uint32_t i = 0; i < table->n_columns; i++)
         buffer_printf(&names, "%s%.*s", i > 0 ? ", " : "", BYTES_FMT(table->columns[i].name));
     report_at(report, "E104", row->cells_place, "%u cell%s for %u column%s (%.*s)", row->n_cells,
@@ -29,8 +29,6 @@ static void report_cells(struct report *report, const struct ast_table *table, c
         report_propose(report, "a column without a value is written -:  %.*s",
                        BYTES_FMT(buffer_bytes(&cells)));
     report_done(report);
-    buffer_release(&names);
-    buffer_release(&cells);
 }
 
 bool cells_fit(const struct ast_table *table, const struct ast_row *row, struct report *report)

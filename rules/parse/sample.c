@@ -281,7 +281,7 @@ static bool at_frame_operand(const struct parser *p)
  * is` before them, or any. */
 static void propose_one_frame(struct parser *p, uint32_t from, char *proposal, size_t n)
 {
-    struct buffer head = BUFFER_INIT(200), frame = BUFFER_INIT(200);
+    cleanup(buffer_release) struct buffer head = BUFFER_INIT(200), frame = BUFFER_INIT(200);
     uint32_t first = p->is_end + 1 == from ? p->is_frame : from;
     while (at_frame_operand(p)) {
         next(p);
@@ -296,8 +296,6 @@ static void propose_one_frame(struct parser *p, uint32_t from, char *proposal, s
     source_fold(source_since(p, first), &frame, 160);
     struct bytes lead = bytes_trim(buffer_bytes(&head));
     snprintf(proposal, n, "write: %.*s (%.*s)", BYTES_FMT(lead), BYTES_FMT(buffer_bytes(&frame)));
-    buffer_release(&head);
-    buffer_release(&frame);
 }
 
 /* A frame's condition where a sample's is wanted: E102, with what it would be about a frame. */

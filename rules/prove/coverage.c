@@ -109,10 +109,9 @@ static void meet_stack_table(struct coverage *c, uint32_t table, uint32_t n_fram
     const struct rule_table *t = c->r->program->tables.p[table].source;
     uint32_t reg, taken = LOWER_NONE;
     if (c->walked) {
-        struct eval e;
+        cleanup(eval_release) struct eval e;
         matcher_eval(&e, c->r->matcher, &c->verdict, &c->asker);
         taken = eval_table(&e, table, &reg);
-        eval_release(&e);
     }
     for (uint32_t i = 0; i < t->n_rows; i++) {
         meet_row(c, &t->rows[i], i == taken);

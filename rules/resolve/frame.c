@@ -342,24 +342,22 @@ const struct rule_region *resolve_region(struct resolver *r, const struct ast_de
 
 static void propose_beside(struct resolver *r, const struct ast_def *def, const struct ast *when)
 {
-    struct buffer text = BUFFER_INIT(SHOWN_MAX);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(SHOWN_MAX);
     const char *open = when->op == AST_OR ? "(" : "", *close = when->op == AST_OR ? ")" : "";
     source_fold(when->source, &text, SHOWN_MAX);
     report_propose(r->report, "ask the sample beside it:  any frame is (%.*s.%.*s == \"…\") and %s%.*s%s%s",
                    BYTES_FMT(def->name.name), BYTES_FMT(def->table.columns[0].name), open,
                    BYTES_FMT(buffer_bytes(&text)), text.n == SHOWN_MAX ? "…" : "", close);
-    buffer_release(&text);
 }
 
 static void propose_over(struct resolver *r, const struct ast_def *def)
 {
-    struct buffer columns = BUFFER_INIT(600);
+    cleanup(buffer_release) struct buffer columns = BUFFER_INIT(600);
     for (uint32_t i = 0; i < def->table.n_columns; i++)
         buffer_printf(&columns, "%s%.*s", i > 0 ? ", " : "", BYTES_FMT(def->table.columns[i].name));
     report_propose(r->report,
                    "or let it be about the stack:  table %.*s (%.*s) over frames nearest leaf { … }",
                    BYTES_FMT(def->name.name), BYTES_FMT(buffer_bytes(&columns)));
-    buffer_release(&columns);
 }
 
 /* A table without `over` says of a frame what it is, whoever asks: conditions about frames are met once by

@@ -66,7 +66,7 @@ static bool as_glob(struct bytes s, struct buffer *glob, bool *ret_dots, bool *r
 /* /com.acme/ → xcomyacme: every dot another letter. */
 static void report_dots(struct report *report, const struct rule_atom *atom, struct bytes glob)
 {
-    struct buffer found = BUFFER_INIT(200);
+    cleanup(buffer_release) struct buffer found = BUFFER_INIT(200);
     uint8_t letter = 'x';
     buffer_add(&found, &letter, 1);
     for (size_t i = 0; i < atom->text.n; i++) {
@@ -81,7 +81,6 @@ static void report_dots(struct report *report, const struct rule_atom *atom, str
     report_propose(report, "\"%.*s.*\"  (a glob is anchored at both ends)", (int)(glob.n - 2),
                    (const char *)glob.p + 1);
     report_done(report);
-    buffer_release(&found);
 }
 
 /* Whether three literal bytes stand side by side outside of groups, classes and optional parts. Generous: a
@@ -114,7 +113,7 @@ static bool has_literal(struct bytes s)
 
 static void warn_regex(struct report *report, const struct rule_atom *atom)
 {
-    struct buffer glob = BUFFER_INIT(2048);
+    cleanup(buffer_release) struct buffer glob = BUFFER_INIT(2048);
     bool dots, anchored, simple = as_glob(atom->text, &glob, &dots, &anchored);
     if (simple && dots && !anchored && glob.n > 2 && glob.n < 150) {
         report_dots(report, atom, buffer_bytes(&glob));
@@ -127,7 +126,6 @@ static void warn_regex(struct report *report, const struct rule_atom *atom)
         report_plain(report, "W206", atom->place, "give it a word that every text it finds must have",
                      "no three bytes to search for: the regex engine runs on every text");
     }
-    buffer_release(&glob);
 }
 
 /* W211: in a glob `^` and `.*` are bytes, which no name begins with. */
@@ -140,7 +138,7 @@ static bool warn_regex_in_quotes(struct report *report, const struct rule_atom *
     size_t lead = caret ? 1 : 2;
     bool dollar = text.n > lead && text.p[text.n - 1] == '$';
     struct bytes inner = bytes_of(text.p + lead, text.n - lead - dollar);
-    struct buffer glob = BUFFER_INIT(256);
+    cleanup(buffer_release) struct buffer glob = BUFFER_INIT(256);
     for (size_t i = 0; i < inner.n; i++) {
         bool star = inner.p[i] == '.' && i + 1 < inner.n && inner.p[i + 1] == '*';
         if (!star)
@@ -153,7 +151,6 @@ static bool warn_regex_in_quotes(struct report *report, const struct rule_atom *
                    BYTES_FMT(buffer_bytes(&glob)),
                    dollar || (glob.n > 0 && glob.p[glob.n - 1] == '*') ? "" : "*");
     report_done(report);
-    buffer_release(&glob);
     return true;
 }
 
@@ -218,7 +215,7 @@ static void warn_jvm_anchored(struct report *report, const struct rule_atom *ato
         is_root |= bytes_starts(atom->text, roots[i]);
     if (!is_root || words < 2)
         return;
-    struct buffer path = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer path = BUFFER_INIT(0);
     add_path(&path, atom, n);
     struct bytes rest = bytes_of(atom->text.p + n, atom->text.n - n);
     report_at(report, "W212", atom->place,
@@ -227,7 +224,6 @@ static void warn_jvm_anchored(struct report *report, const struct rule_atom *ato
     report_propose(report, "use names (symbol)   and   symbol.name ~ \"%.*s\" | \"%.*s%.*s\"",
                    BYTES_FMT(atom->text), BYTES_FMT(buffer_bytes(&path)), BYTES_FMT(rest));
     report_done(report);
-    buffer_release(&path);
 }
 
 /* `cpython and "json.dumps"`: the module is in the file's name. */
@@ -237,7 +233,7 @@ static void warn_python(struct report *report, const struct rule_atom *atom)
     size_t n = module_of(atom, &words);
     if (words == 0 || n == atom->text.n || atom->text.p[n] == '<')
         return;
-    struct buffer path = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer path = BUFFER_INIT(0);
     add_path(&path, atom, n - 1);
     struct bytes rest = bytes_of(atom->text.p + n, atom->text.n - n), at = buffer_bytes(&path);
     report_at(report, "W212", atom->place, "a Python function is sent without its module");
@@ -247,7 +243,6 @@ static void warn_python(struct report *report, const struct rule_atom *atom)
         report_propose(report, "\"%.*s\" and file ~ \"*/%.*s/*\" | \"*/%.*s.py\"", BYTES_FMT(rest),
                        BYTES_FMT(at), BYTES_FMT(at));
     report_done(report);
-    buffer_release(&path);
 }
 
 /* `kernel and "sys_read"`: system calls have their machine's prefix. */

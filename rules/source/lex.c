@@ -257,7 +257,7 @@ static int lex_mark(struct lexer *l)
 /* `=~` is read as `~`; the proposal shows what stands behind it as a glob and as an anchored regex. */
 static void report_equal_match(struct report *report, const struct token *t, const struct token *next)
 {
-    struct buffer glob = BUFFER_INIT(256);
+    cleanup(buffer_release) struct buffer glob = BUFFER_INIT(256);
     report_at(report, "E106", t->place, "`=~` is not an operator here");
     if (next->kind == TOKEN_STRING && next->text.n < 100) {
         for (size_t i = 0; i < next->text.n; i++) {
@@ -271,7 +271,6 @@ static void report_equal_match(struct report *report, const struct token *t, con
         report_propose(report, "globs and regexes both use ~");
     }
     report_done(report);
-    buffer_release(&glob);
 }
 
 int lex(const struct rule_file *file, uint16_t number, struct report *report, struct tokens *ret)

@@ -135,7 +135,7 @@ static int take_document(struct reading *r)
 int options_file_read(struct options *o, const char *path, char *(*getvar)(const char *), struct error *e)
 {
     const struct settings_file_options options = {.arena = &o->arena, .getvar = getvar, .lines_only = true};
-    struct buffer text = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     struct reading r = {.o = o};
     int result = settings_file_read(path, &text, e);
     if (result == SETTINGS_UNREADABLE)
@@ -145,6 +145,5 @@ int options_file_read(struct options *o, const char *path, char *(*getvar)(const
     if (result == 0)
         result = take_document(&r);
     settings_file_close(r.file);
-    buffer_release(&text);
     return result;
 }

@@ -91,14 +91,13 @@ int opener_mapped(const struct opener *o, uint32_t pid, uint64_t start, uint64_t
     if (fd >= 0 || foreign_is_silent(fd))
         return fd;
     /* Without CAP_CHECKPOINT_RESTORE: by its name. */
-    struct maps maps = {0};
+    cleanup(maps_release) struct maps maps = {0};
     struct process process = {.pid = pid, .user = user};
     if (opener_maps(pid, user, &maps) == 0) {
         const struct region *region = maps_find(&maps, start);
         if (region)
             fd = procs_open_region(o->procs, &process, region);
     }
-    maps_release(&maps);
     return fd;
 }
 
@@ -155,7 +154,7 @@ bool opener_is_described(const struct region *region, const struct sample_file *
 int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_file *before, uint32_t n,
                     bool (*file)(void *user, const struct sample_file *file), void *user)
 {
-    struct maps maps = {0};
+    cleanup(maps_release) struct maps maps = {0};
     struct sample_file one;
     int r = opener_maps(pid, opener_user(pid), &maps);
     for (uint32_t i = 0, at = 0; r == 0 && i < maps.regions.n; i++) { /* both ascend */
@@ -169,7 +168,6 @@ int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_fi
         if (!file(user, &one))
             break;
     }
-    maps_release(&maps);
     return r;
 }
 

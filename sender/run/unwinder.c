@@ -143,12 +143,11 @@ static void prepare(struct unwinder *u, const struct met *met, struct maps *maps
 /* Finds a runtime's place in a process. What cannot be said now is asked again. */
 static void find_place(struct unwinder *u, const struct met *met)
 {
-    struct maps maps = {0};
+    cleanup(maps_release) struct maps maps = {0};
     uint32_t user = opener_user(met->folder);
     struct allowance *allowance = ledger_of(&u->loader.ledger, user, clock_monotonic());
     if (allowance_take(allowance, MAPS_BYTES_FREE) && opener_maps(met->folder, user, &maps) == 0)
         prepare(u, met, &maps, user, allowance);
-    maps_release(&maps);
 }
 
 /* Whose code a file that is known has. */

@@ -86,14 +86,13 @@ static uint32_t status_fields(enum grpc_code code, const char *message, char num
 static void refuse(struct http_exchange *x, enum grpc_code code, const char *message)
 {
     char number[4];
-    struct buffer room = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer room = BUFFER_INIT(0);
     struct http_header status[2];
     uint32_t n = status_fields(code, message, number, &room, status);
     /* An answer that finds no memory becomes a reset: the peer learns that much. */
     http_reply(
         x, &(struct http_reply){
                .status = 200, .headers = &content_type, .n_headers = 1, .trailers = status, .n_trailers = n});
-    buffer_release(&room);
 }
 
 void call_end(struct call *c, enum grpc_code code, const char *message)
@@ -106,11 +105,10 @@ void call_end(struct call *c, enum grpc_code code, const char *message)
         return;
     }
     char number[4];
-    struct buffer room = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer room = BUFFER_INIT(0);
     struct http_header status[2];
     uint32_t n = status_fields(code, message, number, &room, status);
     http_reply_end(c->x, status, n);
-    buffer_release(&room);
 }
 
 /* The message with its prefix written. */

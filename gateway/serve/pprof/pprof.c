@@ -8,8 +8,8 @@
 static enum refusal decode(const struct intake_head *head, struct bytes body, struct buffer *out,
                            struct budget *budget, struct profiles_written *ret, struct error *why)
 {
-    struct pprof_taking taking;
-    struct origin origin;
+    cleanup(pprof_taking_release) struct pprof_taking taking;
+    cleanup(origin_release) struct origin origin;
     *ret = (struct profiles_written){PROFILES_LAYOUT_1_10, 0};
     origin_init(&origin, head->links, budget);
     enum refusal refusal = pprof_taking_init(&taking, out->max, budget);
@@ -19,8 +19,6 @@ static enum refusal decode(const struct intake_head *head, struct bytes body, st
         refusal = pprof_take(&taking, body, &origin.from, why);
     if (refusal == REFUSAL_NONE)
         refusal = pprof_taking_end(&taking, out);
-    pprof_taking_release(&taking);
-    origin_release(&origin);
     return refusal;
 }
 

@@ -236,27 +236,25 @@ static enum refusal take(const struct intake_head *head, const struct ingest_que
         return take_nothing(out, o->budget);
     if (text)
         return take_text(query, body, o, out, why);
-    struct pprof_taking taking;
+    cleanup(pprof_taking_release) struct pprof_taking taking;
     refusal = pprof_taking_init(&taking, out->max, o->budget);
     if (refusal == REFUSAL_NONE)
         refusal = pprof_take(&taking, body, &o->from, why);
     if (refusal == REFUSAL_NONE)
         refusal = pprof_taking_end(&taking, out);
-    pprof_taking_release(&taking);
     return refusal;
 }
 
 static enum refusal decode(const struct intake_head *head, struct bytes body, struct buffer *out,
                            struct budget *budget, struct profiles_written *ret, struct error *why)
 {
-    struct origin origin;
+    cleanup(origin_release) struct origin origin;
     struct ingest_query query;
     *ret = (struct profiles_written){PROFILES_LAYOUT_1_10, 0};
     origin_init(&origin, head->links, budget);
     enum refusal refusal = read_origin(&origin, head, &query, why);
     if (refusal == REFUSAL_NONE)
         refusal = take(head, &query, body, &origin, out, why);
-    origin_release(&origin);
     return refusal;
 }
 

@@ -131,14 +131,13 @@ static enum refusal decode(const struct push_form *form, const struct intake_hea
                            struct buffer *out, struct budget *budget, struct profiles_written *ret,
                            struct error *why)
 {
-    struct pprof_taking taking;
+    cleanup(pprof_taking_release) struct pprof_taking taking;
     *ret = (struct profiles_written){PROFILES_LAYOUT_1_10, 0};
     enum refusal refusal = pprof_taking_init(&taking, out->max, budget);
     if (refusal == REFUSAL_NONE)
         refusal = take_all(&taking, form, head->links, body, budget, why);
     if (refusal == REFUSAL_NONE)
         refusal = pprof_taking_end(&taking, out);
-    pprof_taking_release(&taking);
     return refusal;
 }
 

@@ -45,7 +45,7 @@ static int out_of_range(const struct settings_row *row, const char *value, struc
 {
     if (row->want)
         return wrong(row, value, e, "");
-    struct buffer range = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer range = BUFFER_INIT(0);
     int r = print_number(row->type, row->min, &range);
     if (r == 0)
         r = buffer_add_str(&range, " to ");
@@ -53,7 +53,6 @@ static int out_of_range(const struct settings_row *row, const char *value, struc
         r = print_number(row->type, row->max, &range);
     if (r == 0)
         r = error_set(e, -EINVAL, "%s is out of range: %.*s", value, BYTES_FMT(buffer_bytes(&range)));
-    buffer_release(&range);
     return r;
 }
 

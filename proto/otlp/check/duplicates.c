@@ -121,7 +121,7 @@ static void is_equal(struct check *c, struct check_table *t, uint32_t i, uint32_
 static void table(struct check *c, uint32_t number, enum check_rule rule)
 {
     struct check_table *t = &c->table[number];
-    struct hash_table known = {.budget = c->budget};
+    cleanup(hash_table_release) struct hash_table known = {.budget = c->budget};
     if (t->at.n > 1)
         check_failed(c, hash_table_reserve(&known, t->at.n));
     for (uint32_t i = 0; i < t->at.n && t->at.n > 1 && !c->is_out; i++) {
@@ -138,7 +138,6 @@ static void table(struct check *c, uint32_t number, enum check_rule rule)
         is_equal(c, t, i, k);
         check_found_entry(c, rule, number, i, "equal to [%u]", k);
     }
-    hash_table_release(&known);
 }
 
 void check_duplicates(struct check *c)

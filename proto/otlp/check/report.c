@@ -48,7 +48,7 @@ void check_found(struct check *c, enum check_rule rule, const char *leaf, uint32
 {
     if (!is_kept(c, rule))
         return;
-    struct buffer path = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer path = BUFFER_INIT(0);
     add_frames(c, &path);
     if (leaf) {
         (void)buffer_printf(&path, "%s%s", c->depth > 1 ? "." : "", leaf);
@@ -58,7 +58,6 @@ void check_found(struct check *c, enum check_rule rule, const char *leaf, uint32
     va_start(more, format);
     keep(c, rule, buffer_bytes(&path), format, more);
     va_end(more);
-    buffer_release(&path);
 }
 
 void check_found_entry(struct check *c, enum check_rule rule, uint32_t table, uint32_t index,
@@ -66,7 +65,7 @@ void check_found_entry(struct check *c, enum check_rule rule, uint32_t table, ui
 {
     if (!is_kept(c, rule))
         return;
-    struct buffer path = BUFFER_INIT(0);
+    cleanup(buffer_release) struct buffer path = BUFFER_INIT(0);
     const struct field *row = c->field[MESSAGE_DICTIONARY][table];
     (void)buffer_printf(&path, "%sdictionary.%.*s", c->is_translated ? "(as 1.10) " : "",
                         BYTES_FMT(row->proto));
@@ -75,5 +74,4 @@ void check_found_entry(struct check *c, enum check_rule rule, uint32_t table, ui
     va_start(more, format);
     keep(c, rule, buffer_bytes(&path), format, more);
     va_end(more);
-    buffer_release(&path);
 }
