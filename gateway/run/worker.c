@@ -44,7 +44,7 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
         .check_share = counting->check_share,
         .tap = w->tap,
         .captures = g->captures,
-        .ingest = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = RETRY_AFTER_NS, .kept = &g->kept},
+        .ingest = {.limits = profiles_limits_default, .retry_after_ns = RETRY_AFTER_NS, .kept = &g->kept},
         .value_length_limit = counting->value_length_limit,
         .budget = &g->budget,
         .accounts = &g->accounts,

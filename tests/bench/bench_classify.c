@@ -199,7 +199,7 @@ static void read_request(struct request *r, const char *path, const struct optio
     r->name = slash ? slash + 1 : path;
     r->ns = calloc(o->rounds, sizeof *r->ns);
     if (!r->ns || profiles_init(&r->view, NULL) < 0 ||
-        profiles_decode(&r->view, load(path), &(struct profiles_limits)PROFILES_LIMITS_DEFAULT, &e) != 0 ||
+        profiles_decode(&r->view, load(path), &profiles_limits_default, &e) != 0 ||
         varied_find(&r->varied, &r->view) < 0) {
         fprintf(stderr, "%s: %s\n", path, e.text);
         exit(1);

@@ -353,14 +353,13 @@ static void measure_days(const char *folder)
 int main(int argc, char **argv)
 {
     const char *folder = argc > 2 && strcmp(argv[1], "--day") == 0 ? argv[2] : NULL;
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     for (int i = folder ? 3 : 1; i < argc && n_requests < FILES_MAX; i++) {
         struct request *r = &requests[n_requests++];
         struct error e = {""};
         size_t n;
         uint8_t *body = whole_file(argv[i], PROFILES_PADDING, &n);
         if (!body || profiles_init(&r->view, NULL) < 0 ||
-            profiles_decode(&r->view, bytes_of(body, n), &limits, &e) != 0 ||
+            profiles_decode(&r->view, bytes_of(body, n), &profiles_limits_default, &e) != 0 ||
             varied_find(&r->varied, &r->view) < 0)
             fail(argv[i]);
     }

@@ -41,7 +41,6 @@ static int write_piece(const struct profiles *view, uint32_t from, const char *f
 int main(int argc, char **argv)
 {
     struct profiles view;
-    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     unsigned number = 0;
     if (argc < 3) {
@@ -53,7 +52,7 @@ int main(int argc, char **argv)
     for (int i = 2; i < argc; i++) {
         size_t n;
         uint8_t *body = whole_file(argv[i], PROFILES_PADDING, &n);
-        if (!body || profiles_decode(&view, bytes_of(body, n), &limits, &e) != 0) {
+        if (!body || profiles_decode(&view, bytes_of(body, n), &profiles_limits_default, &e) != 0) {
             fprintf(stderr, "cut: %s: %s\n", argv[i], e.text[0] ? e.text : "cannot be read");
             return 1;
         }

@@ -17,14 +17,14 @@
 static int write_variants(const char *folder, uint32_t first, uint32_t variants, const char *from)
 {
     const char *slash = strrchr(from, '/'), *name = slash ? slash + 1 : from;
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct profiles view;
     struct varied varied;
     struct error e = {""};
     size_t n;
     uint8_t *body = whole_file(from, PROFILES_PADDING, &n);
     if (!body || profiles_init(&view, NULL) < 0 ||
-        profiles_decode(&view, bytes_of(body, n), &limits, &e) != 0 || varied_find(&varied, &view) < 0) {
+        profiles_decode(&view, bytes_of(body, n), &profiles_limits_default, &e) != 0 ||
+        varied_find(&varied, &view) < 0) {
         fprintf(stderr, "vary: %s: %s\n", from, e.text[0] ? e.text : "cannot be read");
         return -1;
     }

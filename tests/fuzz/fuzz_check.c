@@ -24,11 +24,10 @@ static uint64_t errors(const struct check *c)
 /* What the decoder rejects of it, in the layout of today. */
 static void compare(const struct check *c, struct bytes body)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     cleanup(profiles_release) struct profiles v;
     require(profiles_init(&v, NULL) == 0);
-    int r = profiles_decode_as(&v, body, PROFILES_LAYOUT_1_10, &limits, &e);
+    int r = profiles_decode_as(&v, body, PROFILES_LAYOUT_1_10, &profiles_limits_default, &e);
     if (errors(c) == 0 && check_count(c, CHECK_LINK_0) == 0)
         require((r == 0 && v.rejected.samples == 0) || r == PROFILES_OVER_BUDGET || r == PROFILES_TOO_LARGE ||
                 strstr(e.text, "hold nothing") || strstr(e.text, "deep"));

@@ -22,7 +22,6 @@
 static void read_as(const struct intake *intake, const struct intake_head *head, struct bytes body,
                     struct budget *budget)
 {
-    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct buffer out = BUFFER_INIT(OUT_MAX);
     struct error why = {""};
     struct profiles view;
@@ -34,7 +33,8 @@ static void read_as(const struct intake *intake, const struct intake_head *head,
     require(refusal != REFUSAL_NONE || !intake->answer || type);
     if (refusal == REFUSAL_NONE && !intake->answer) {
         require(profiles_init(&view, NULL) == 0);
-        require(profiles_decode_as(&view, buffer_bytes(&out), as.layout, &limits, &why) == 0);
+        require(profiles_decode_as(&view, buffer_bytes(&out), as.layout, &profiles_limits_default, &why) ==
+                0);
         profiles_release(&view);
     }
     room_release(&out, budget);

@@ -129,14 +129,14 @@ static uint32_t write_piece(const struct pieces *x, struct room *r, struct subse
 
 static int decode(struct room *r, const struct client_body *body)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e; /* it was decoded before */
     int done = buffer_reserve(&r->body, body->n + PROFILES_PADDING);
     if (done < 0)
         return done;
     memcpy(r->body.p, body->p, body->n);
     memset(r->body.p + body->n, 0, PROFILES_PADDING);
-    return profiles_decode_as(&r->view, bytes_of(r->body.p, body->n), PROFILES_LAYOUT_1_10, &limits, &e);
+    return profiles_decode_as(&r->view, bytes_of(r->body.p, body->n), PROFILES_LAYOUT_1_10,
+                              &profiles_limits_default, &e);
 }
 
 void pieces_write(struct pieces *x, const struct client_body *body,

@@ -91,9 +91,8 @@ static enum refusal wanted(const struct intake_head *head, enum convert_format *
 
 static enum refusal read_json(struct converting *c, struct bytes body)
 {
-    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct profiles_written as = {c->layout, 0};
-    int r = profiles_json_transcode(body, &limits, c->budget, &c->request, &as, c->why);
+    int r = profiles_json_transcode(body, &profiles_limits_default, c->budget, &c->request, &as, c->why);
     c->layout = as.layout;
     c->otlp = buffer_bytes(&c->request);
     return r == 0                      ? REFUSAL_NONE
@@ -164,8 +163,7 @@ static enum refusal read_body(struct converting *c, const struct intake_head *he
 
 static enum refusal read_view(struct converting *c)
 {
-    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    int r = profiles_decode_as(&c->view, c->otlp, c->layout, &limits, c->why);
+    int r = profiles_decode_as(&c->view, c->otlp, c->layout, &profiles_limits_default, c->why);
     return r == 0                      ? REFUSAL_NONE
            : r == PROFILES_MALFORMED   ? REFUSAL_MALFORMED
            : r == PROFILES_UNSUPPORTED ? REFUSAL_UNSUPPORTED

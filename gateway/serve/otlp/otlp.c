@@ -8,8 +8,8 @@
 static enum refusal decode_json(const struct intake_head *head, struct bytes body, struct buffer *out,
                                 struct budget *budget, struct profiles_written *ret, struct error *why)
 {
-    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT; /* ingest has its own, for all */
-    switch (profiles_json_transcode(body, &limits, budget, out, ret, why)) {
+    /* ingest has its own limits, for all */
+    switch (profiles_json_transcode(body, &profiles_limits_default, budget, out, ret, why)) {
     case 0: return REFUSAL_NONE;
     case PROFILES_MALFORMED: return REFUSAL_MALFORMED;
     case PROFILES_UNSUPPORTED: return REFUSAL_UNSUPPORTED;

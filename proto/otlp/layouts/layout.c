@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/otlp/layouts/layout.h"
 
+const struct profiles_limits profiles_limits_default = {.column_bytes = 256u << 20, .depth = 64};
+
 const char *profiles_layout_name(enum profiles_layout layout)
 {
     switch (layout) {

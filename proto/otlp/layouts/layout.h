@@ -54,10 +54,7 @@ struct profiles_limits {
                 * level is two); OTLP runtimes stop at 100, counting from the request, six or less above */
 };
 
-#define PROFILES_LIMITS_DEFAULT                 \
-    {                                           \
-        .column_bytes = 256u << 20, .depth = 64 \
-    }
+extern const struct profiles_limits profiles_limits_default;
 
 /* Conditions of those who read a request. */
 enum {

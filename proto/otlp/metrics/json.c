@@ -10,7 +10,7 @@
 /* ---- AnyValue -------------------------------------------------------------------------------- */
 
 /* How deep arrays and lists may nest before a value is written as empty; the decoder's own limit is the same
- * (PROFILES_LIMITS_DEFAULT), so nothing that came in through it is lost. */
+ * (profiles_limits_default), so nothing that came in through it is lost. */
 #define VALUE_DEPTH_MAX 64
 
 /* A serialized AnyValue; of several members the last one counts, as with any oneof. */

@@ -50,11 +50,10 @@ static void seen_free(struct seen *s)
 
 static void look(struct seen *s, const char *scope)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     size_t n;
     autofree uint8_t *body = request(scope, &n);
-    ck_assert_int_eq(profiles_decode(&s->view, bytes_of(body, n), &limits, &e), 0);
+    ck_assert_int_eq(profiles_decode(&s->view, bytes_of(body, n), &profiles_limits_default, &e), 0);
     live_look(s->live, bytes_of(body, n), PROFILES_LAYOUT_UNKNOWN, &s->view);
 }
 

@@ -126,8 +126,7 @@ static void finish(struct world *w)
     free(w->body);
     w->body = calloc(1, out.n + PROFILES_PADDING);
     memcpy(w->body, out.p, out.n);
-    ck_assert_msg(profiles_decode(&w->view, bytes_of(w->body, out.n),
-                                  &(struct profiles_limits)PROFILES_LIMITS_DEFAULT, &e) == 0,
+    ck_assert_msg(profiles_decode(&w->view, bytes_of(w->body, out.n), &profiles_limits_default, &e) == 0,
                   "%s", e.text);
     ck_assert_uint_eq(w->view.rejected.samples, 0);
     buffer_release(&out);

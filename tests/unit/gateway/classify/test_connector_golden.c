@@ -219,8 +219,7 @@ static void view_file(struct profiles *view, const char *name, unsigned char **r
     struct error e = {.text = ""};
     size_t len;
     *ret_body = unit_data(name, &len);
-    ck_assert_msg(profiles_decode(view, bytes_of(*ret_body, len),
-                                  &(struct profiles_limits)PROFILES_LIMITS_DEFAULT, &e) == 0,
+    ck_assert_msg(profiles_decode(view, bytes_of(*ret_body, len), &profiles_limits_default, &e) == 0,
                   "%s: %s", name, e.text);
 }
 

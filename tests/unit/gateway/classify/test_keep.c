@@ -109,9 +109,8 @@ static void make_request(struct world *w)
     size_t n = out.n;
     ck_assert_int_eq(buffer_reserve(&out, PROFILES_PADDING), 0);
     w->body = buffer_take(&out, &n);
-    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
-    ck_assert_int_eq(profiles_decode(&w->view, bytes_of(w->body, n), &limits, &e), 0);
+    ck_assert_int_eq(profiles_decode(&w->view, bytes_of(w->body, n), &profiles_limits_default, &e), 0);
 }
 
 UNIT(what_rules_say_of_each_sample)

@@ -117,10 +117,9 @@ void export_profiles_push(struct export_profiles *x, struct export_forms forms, 
 static inline struct profiles decoded(struct bytes body)
 {
     struct profiles view;
-    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     ck_assert_int_eq(profiles_init(&view, NULL), 0);
-    ck_assert_msg(profiles_decode(&view, body, &limits, &e) == 0, "%s", e.text);
+    ck_assert_msg(profiles_decode(&view, body, &profiles_limits_default, &e) == 0, "%s", e.text);
     return view;
 }
 

@@ -26,7 +26,7 @@ static void push_with(struct bytes body, struct profiles_limits limits, struct b
 
 static void push(struct bytes body)
 {
-    push_with(body, (struct profiles_limits)PROFILES_LIMITS_DEFAULT, NULL);
+    push_with(body, profiles_limits_default, NULL);
 }
 
 #define RECORDED "connector/ebpf-cpp-0002.pb"
@@ -149,7 +149,7 @@ static void push_shape(struct ingest *g, enum shape shape, uint32_t n)
 
 UNIT(a_small_odd_request_is_read_as_its_producers_others)
 {
-    struct ingest_options o = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = 1};
+    struct ingest_options o = {.limits = profiles_limits_default, .retry_after_ns = 1};
     for (int known = 0; known < 2; known++) {
         const enum shape others = known ? OF_1_10 : OF_1_9, new = known ? OF_1_9 : OF_1_10;
         const enum stats_id row = known ? STATS_LAYOUT_1_10 : STATS_LAYOUT_1_9;
@@ -214,7 +214,7 @@ UNIT(columns_over_the_limit_are_too_large_and_over_the_budget_busy)
     ck_assert_uint_eq(atomic_load(&budget.used), 0);
 
     ck_assert(budget_charge(&budget, (1 << 20) - 1000));
-    push_with(bytes_of(data, n), (struct profiles_limits)PROFILES_LIMITS_DEFAULT, &budget);
+    push_with(bytes_of(data, n), profiles_limits_default, &budget);
     ck_assert_int_eq(answer.verdict, INGEST_BUSY);
     ck_assert_uint_eq(answer.retry_after_ns, 1);
     ck_assert_uint_eq(atomic_load(&budget.used), (1 << 20) - 1000);

@@ -28,11 +28,10 @@ static uint64_t pushed; /* nanoseconds */
 
 static void push(const char *name, uint64_t now)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     size_t n;
     autofree unsigned char *body = unit_data(name, &n);
-    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &limits, &e), 0);
+    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &profiles_limits_default, &e), 0);
     for (uint32_t i = 0; i < view.profile.n; i++) {
         view.profile.time_unix_nano[i] = now;
         for (uint32_t k = view.profile.samples_at[i]; k < view.profile.samples_at[i + 1]; k++)
@@ -465,11 +464,10 @@ UNIT(what_rules_count_is_told_with_its_reason_and_asked_for_by_its_name)
 /* All of a request's samples say that they are of the trace that stands in its body there. */
 static void push_linked(size_t at_byte)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     size_t n;
     autofree unsigned char *body = unit_data(captures[0], &n);
-    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &limits, &e), 0);
+    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &profiles_limits_default, &e), 0);
     for (uint32_t i = 0; i < view.profile.n; i++)
         view.profile.time_unix_nano[i] = NOW - LOOK_SLICE_NS;
     view.link.trace_at[0] = at_byte;

@@ -47,12 +47,11 @@ static void close_store(void)
 
 static void take(const char *name)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     size_t n;
     ck_assert_int_eq(profiles_init(&view, NULL), 0);
     body = unit_data(name, &n);
-    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &limits, &e), 0);
+    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &profiles_limits_default, &e), 0);
 }
 
 static void leave(void)

@@ -52,12 +52,11 @@ static void end(struct fixture *f)
 /* Reads a request; all of it is of now. */
 static void take(struct fixture *f, const char *name)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     size_t n;
     free(f->body);
     f->body = unit_data(name, &n);
-    ck_assert_int_eq(profiles_decode(&f->view, bytes_of(f->body, n), &limits, &e), 0);
+    ck_assert_int_eq(profiles_decode(&f->view, bytes_of(f->body, n), &profiles_limits_default, &e), 0);
     for (uint32_t i = 0; i < f->view.profile.n; i++)
         f->view.profile.time_unix_nano[i] = f->now;
 }

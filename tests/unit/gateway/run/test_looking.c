@@ -15,13 +15,12 @@
 
 static void push(struct looking *l, struct look_tap *tap, const char *name, uint64_t now)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     cleanup(profiles_release) struct profiles view;
     struct error e = {""};
     size_t n;
     autofree unsigned char *body = unit_data(name, &n);
     ck_assert_int_eq(profiles_init(&view, NULL), 0);
-    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &limits, &e), 0);
+    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &profiles_limits_default, &e), 0);
     look_tap_push(tap, &view, now);
     looking_take(l, look_tap_take(tap));
 }

@@ -75,7 +75,7 @@ static bool begin(struct world *w)
     struct pipeline_options o = {.program = s->program,
                                  .metrics = s->metrics,
                                  .n_metrics = s->n_metrics,
-                                 .ingest = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = 1},
+                                 .ingest = {.limits = profiles_limits_default, .retry_after_ns = 1},
                                  .budget = &w->budget,
                                  .stats = s->stats};
     struct output_options out = OUTPUT_OPTIONS_DEFAULT;

@@ -16,7 +16,6 @@
 #include "tests/lib/unit.h"
 
 static const struct from_pprof_origin origin = {.scope = {(const uint8_t *)"test", 4}};
-static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
 
 /* Four types, two samples of one stack, with labels. */
 static int write_heap(struct buffer *out, uint32_t default_type)
@@ -53,7 +52,8 @@ static void decode(struct profiles *view, const struct buffer *request)
 {
     struct error e;
     ck_assert_int_eq(profiles_init(view, NULL), 0);
-    int r = profiles_decode_as(view, buffer_bytes(request), PROFILES_LAYOUT_1_10, &limits, &e);
+    int r =
+        profiles_decode_as(view, buffer_bytes(request), PROFILES_LAYOUT_1_10, &profiles_limits_default, &e);
     ck_assert_msg(r == 0, "%s", e.text);
     ck_assert_uint_eq(view->rejected.samples, 0);
 }
@@ -378,7 +378,8 @@ OOM_SWEEP(there_and_back_or_memory_is_out)
     r = r < 0 ? r : from_pprof(c, buffer_bytes(&pprof), &origin, &request, &e);
     r = r < 0 ? r : profiles_init(&v, NULL);
     if (r == 0)
-        r = profiles_decode_as(&v, buffer_bytes(&request), PROFILES_LAYOUT_1_10, &limits, &e);
+        r = profiles_decode_as(&v, buffer_bytes(&request), PROFILES_LAYOUT_1_10, &profiles_limits_default,
+                               &e);
     if (r == 0)
         r = to_pprof(&v, NULL, &back, &lost);
     ck_assert_msg(r == 0 || r == -ENOMEM || r == PROFILES_OVER_BUDGET, "%d %s", r, e.text);

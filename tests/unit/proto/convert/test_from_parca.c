@@ -9,8 +9,6 @@
 #include "tests/lib/unit.h"
 #include "tests/unit/proto/arrow/seed.h"
 
-static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-
 UNIT(rows_become_samples_of_their_resources)
 {
     static const char *const names[] = {"lz4", "zstd", "plain"};
@@ -24,7 +22,8 @@ UNIT(rows_become_samples_of_their_resources)
             out.n = 0;
             ck_assert_msg(from_parca(c, seed(names[i]), NULL, &out, &e) == 0, "%s", e.text);
         }
-        int r = profiles_decode_as(&view, buffer_bytes(&out), PROFILES_LAYOUT_1_10, &limits, &e);
+        int r =
+            profiles_decode_as(&view, buffer_bytes(&out), PROFILES_LAYOUT_1_10, &profiles_limits_default, &e);
         ck_assert_msg(r == 0 && view.rejected.samples == 0, "%s", e.text);
         ck_assert_uint_eq(view.resource.n, 2);
         ck_assert_uint_eq(view.profile.n, 3);

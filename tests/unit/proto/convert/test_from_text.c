@@ -9,7 +9,6 @@
 #include "tests/lib/unit.h"
 
 static const struct from_text_options options = {.origin = {.scope = {(const uint8_t *)"test", 4}}};
-static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
 
 struct made {
     struct buffer request;
@@ -26,7 +25,8 @@ static void make(struct made *m, enum from_text_format format, const char *text)
     m->r = from_text(c, format, bytes_str(text), &options, &m->request, &m->e);
     from_text_free(c);
     if (m->r == 0) {
-        int r = profiles_decode_as(&m->view, buffer_bytes(&m->request), PROFILES_LAYOUT_1_10, &limits, &m->e);
+        int r = profiles_decode_as(&m->view, buffer_bytes(&m->request), PROFILES_LAYOUT_1_10,
+                                   &profiles_limits_default, &m->e);
         ck_assert_msg(r == 0, "%s", m->e.text);
         ck_assert_uint_eq(m->view.rejected.samples, 0);
     }

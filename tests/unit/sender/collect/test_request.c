@@ -78,14 +78,13 @@ struct sent {
 static int keep(void *user, struct buffer *out, uint64_t hits)
 {
     struct sent *s = user;
-    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {0};
     size_t n = out->n;
     ck_assert_uint_lt(s->n, 8);
     ck_assert_int_eq(buffer_reserve(out, PROFILES_PADDING), 0);
     s->bytes[s->n] = buffer_take(out, &n);
     ck_assert_int_eq(profiles_init(&s->profiles[s->n], NULL), 0);
-    int r = profiles_decode(&s->profiles[s->n], bytes_of(s->bytes[s->n], n), &limits, &e);
+    int r = profiles_decode(&s->profiles[s->n], bytes_of(s->bytes[s->n], n), &profiles_limits_default, &e);
     ck_assert_msg(r == 0, "%d %s", r, e.text);
     ck_assert_msg(s->profiles[s->n].rejected.samples == 0, "%s", s->profiles[s->n].rejected.first.text);
     s->n++;

@@ -9,8 +9,6 @@
 #include "tests/lib/unit.h"
 #include "tests/unit/proto/otlp/view/handmade.h"
 
-static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-
 /* Transcodes an exact-size copy, so that a sanitizer sees a read past the end. */
 static int transcode(struct bytes json, struct buffer *out, struct error *e)
 {
@@ -19,7 +17,7 @@ static int transcode(struct bytes json, struct buffer *out, struct error *e)
     memcpy(copy, json.p, json.n);
     e->text[0] = '\0';
     struct profiles_written as;
-    int r = profiles_json_transcode(bytes_of(copy, json.n), &limits, NULL, out, &as, e);
+    int r = profiles_json_transcode(bytes_of(copy, json.n), &profiles_limits_default, NULL, out, &as, e);
     ck_assert(r == 0 || (out->n == 0 && e->text[0]));
     ck_assert_int_ne(r, -ENOMEM);
     volatile uint8_t sum = 0;
@@ -274,7 +272,8 @@ UNIT(each_unknown_key_is_counted)
         cleanup(buffer_release) struct buffer out = {0};
         struct error e = {""};
         struct profiles_written as;
-        int r = profiles_json_transcode(bytes_str(keys[i].json), &limits, NULL, &out, &as, &e);
+        int r =
+            profiles_json_transcode(bytes_str(keys[i].json), &profiles_limits_default, NULL, &out, &as, &e);
         ck_assert_msg(r == 0, "%s", e.text);
         ck_assert_uint_eq(as.unknown_fields, keys[i].n);
     }
@@ -471,12 +470,14 @@ UNIT(keys_tell_the_layout)
             json, sizeof json,
             "{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{%s}]}]}],\"dictionary\":{%s}}",
             keys[i].profile, keys[i].dictionary);
-        int r = profiles_json_transcode(bytes_of(json, (size_t)n), &limits, NULL, &out, &as, &e);
+        int r =
+            profiles_json_transcode(bytes_of(json, (size_t)n), &profiles_limits_default, NULL, &out, &as, &e);
         ck_assert_msg(r == 0, "%s: %s", json, e.text);
         ck_assert_msg(as.layout == keys[i].layout, "%s: %s", json, profiles_layout_name(as.layout));
         ck_assert_uint_eq(as.unknown_fields, 0);
         made_begin(&m);
-        ck_assert_int_eq(profiles_decode_as(&m.v, buffer_bytes(&out), as.layout, &limits, &m.e), 0);
+        ck_assert_int_eq(
+            profiles_decode_as(&m.v, buffer_bytes(&out), as.layout, &profiles_limits_default, &m.e), 0);
     }
 }
 
@@ -584,11 +585,11 @@ UNIT(values_nest_as_deep_as_the_decoder_allows)
     cleanup(buffer_release) struct buffer out = {0};
     struct made m;
     made_begin(&m);
-    ck_assert_int_eq(nested(limits.depth, &m.b, &m.e), 0);
+    ck_assert_int_eq(nested(profiles_limits_default.depth, &m.b, &m.e), 0);
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     made_end(&m);
     struct error e;
-    ck_assert_int_eq(nested(limits.depth + 1, &out, &e), PROFILES_MALFORMED);
+    ck_assert_int_eq(nested(profiles_limits_default.depth + 1, &out, &e), PROFILES_MALFORMED);
     ck_assert_ptr_nonnull(strstr(e.text, "an attribute value is nested too deep at byte"));
     ck_assert_ptr_nonnull(
         strstr(e.text, "dictionary.attributeTable[1].value.arrayValue.values[0].arrayValue"));
@@ -604,20 +605,23 @@ UNIT(memory_is_charged_and_has_an_end)
         buffer_add_str(&json, ",-1");
     buffer_add_str(&json, "]}]}}");
     struct budget budget = BUDGET_INIT(1u << 20, NULL);
-    ck_assert_int_eq(profiles_json_transcode(buffer_bytes(&json), &limits, &budget, &out, &as, &e), 0);
+    ck_assert_int_eq(
+        profiles_json_transcode(buffer_bytes(&json), &profiles_limits_default, &budget, &out, &as, &e), 0);
     ck_assert_uint_eq(budget.used, out.cap);
     ck_assert_uint_gt(out.n, 200000);
     ck_assert_uint_le(out.n, 4 * json.n);
     budget.limit = 150000; /* again, into a new buffer */
     struct buffer small = {0};
     budget.used = 0;
-    ck_assert_int_eq(profiles_json_transcode(buffer_bytes(&json), &limits, &budget, &small, &as, &e),
+    ck_assert_int_eq(profiles_json_transcode(buffer_bytes(&json), &profiles_limits_default, &budget, &small,
+                                             &as, &e),
                      PROFILES_OVER_BUDGET);
     ck_assert_uint_eq(small.n, 0);
     ck_assert_uint_eq(budget.used, small.cap);
     buffer_release(&small);
     cleanup(buffer_release) struct buffer bounded = BUFFER_INIT(1000);
-    ck_assert_int_eq(profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &bounded, &as, &e),
+    ck_assert_int_eq(profiles_json_transcode(buffer_bytes(&json), &profiles_limits_default, NULL, &bounded,
+                                             &as, &e),
                      PROFILES_TOO_LARGE);
     ck_assert_uint_le(bounded.cap, 1000);
 }
@@ -628,10 +632,12 @@ UNIT(it_appends)
     struct profiles_written as;
     struct error e = {""};
     buffer_add_str(&out, "x");
-    ck_assert_int_eq(profiles_json_transcode(BYTES_LIT("{\"dictionary\":{}}"), &limits, NULL, &out, &as, &e),
+    ck_assert_int_eq(profiles_json_transcode(BYTES_LIT("{\"dictionary\":{}}"), &profiles_limits_default, NULL,
+                                             &out, &as, &e),
                      0);
     ck_assert(bytes_eq(buffer_bytes(&out), BYTES_LIT("x\x12\x00")));
-    ck_assert_int_eq(profiles_json_transcode(BYTES_LIT("{\"dictionary\":{}"), &limits, NULL, &out, &as, &e),
+    ck_assert_int_eq(profiles_json_transcode(BYTES_LIT("{\"dictionary\":{}"), &profiles_limits_default, NULL,
+                                             &out, &as, &e),
                      PROFILES_MALFORMED);
     ck_assert(bytes_eq(buffer_bytes(&out), BYTES_LIT("x\x12\x00")));
 }

@@ -20,8 +20,6 @@ typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfiles
 #define FREE \
     opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__free_unpacked
 
-static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-
 /* As protobuf-c writes it: two messages that say the same are the same bytes. */
 static struct buffer canonical(struct bytes body)
 {
@@ -42,7 +40,7 @@ static void expect_back(struct bytes body)
     ck_assert_int_eq(profiles_json_write(body, &json), 0);
     ck_assert_ptr_null(memchr(json.p, '\n', json.n - 1)); /* one line */
     struct profiles_written as;
-    int r = profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &back, &as, &e);
+    int r = profiles_json_transcode(buffer_bytes(&json), &profiles_limits_default, NULL, &back, &as, &e);
     ck_assert_msg(r == 0, "%s", e.text);
     cleanup(buffer_release) struct buffer wanted = canonical(body), got = canonical(buffer_bytes(&back));
     ck_assert(bytes_eq(buffer_bytes(&wanted), buffer_bytes(&got)));

@@ -12,9 +12,8 @@
 
 static int made_decode_of(struct made *m, const struct profiles_producer *producer)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     m->body = padded(m->b.p, m->b.n);
-    return profiles_decode_of(&m->v, bytes_of(m->body, m->b.n), producer, &limits, &m->e);
+    return profiles_decode_of(&m->v, bytes_of(m->body, m->b.n), producer, &profiles_limits_default, &m->e);
 }
 
 static void recognised(struct made *m, const char *name)

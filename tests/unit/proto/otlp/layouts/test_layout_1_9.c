@@ -13,10 +13,9 @@
 static struct profiles decoded(struct bytes body, enum profiles_layout layout)
 {
     struct profiles view;
-    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""};
     ck_assert_int_eq(profiles_init(&view, NULL), 0);
-    ck_assert_msg(profiles_decode_as(&view, body, layout, &limits, &e) == 0, "%s", e.text);
+    ck_assert_msg(profiles_decode_as(&view, body, layout, &profiles_limits_default, &e) == 0, "%s", e.text);
     return view;
 }
 

@@ -13,7 +13,6 @@
 
 static const enum profiles_layout older[] = {PROFILES_LAYOUT_1_5, PROFILES_LAYOUT_1_7, PROFILES_LAYOUT_1_8,
                                              PROFILES_LAYOUT_1_9};
-static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
 
 /* protobuf-c reads the translation too: `meaning` is the view's, `exact` adds each value and timestamp. */
 struct meaning {
@@ -30,8 +29,8 @@ static struct meaning meaning_of(const struct model *m, enum profiles_layout lay
     ck_assert_int_eq(w->failed, 0);
     made.body = padded(made.b.p, made.b.n);
     struct bytes body = bytes_of(made.body, made.b.n);
-    int r = profiles_decode_as(&made.v, body, forced || unpacked ? layout : PROFILES_LAYOUT_UNKNOWN, &limits,
-                               &made.e);
+    int r = profiles_decode_as(&made.v, body, forced || unpacked ? layout : PROFILES_LAYOUT_UNKNOWN,
+                               &profiles_limits_default, &made.e);
     ck_assert_msg(r == 0, "seed %u, %s: condition %d: %s", seed, profiles_layout_name(layout), r,
                   made.e.text);
     ck_assert_str_eq(made.e.text, "");
@@ -78,12 +77,12 @@ static struct meaning meaning_of_json(const struct model *m, enum profiles_layou
     const enum profiles_layout want = layout == PROFILES_LAYOUT_1_9 ? PROFILES_LAYOUT_1_10 : layout;
     encode_model(m, layout, seed % 3 == 0, false, made_begin(&made));
     json_of_request(&json, layout, buffer_bytes(&made.b));
-    int r = profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &out, &as, &made.e);
+    int r = profiles_json_transcode(buffer_bytes(&json), &profiles_limits_default, NULL, &out, &as, &made.e);
     ck_assert_msg(r == 0, "seed %u, %s: condition %d: %s", seed, profiles_layout_name(layout), r,
                   made.e.text);
     ck_assert_uint_eq(as.unknown_fields, 0);
     ck_assert_str_eq(profiles_layout_name(as.layout), profiles_layout_name(want));
-    r = profiles_decode_as(&made.v, buffer_bytes(&out), as.layout, &limits, &made.e);
+    r = profiles_decode_as(&made.v, buffer_bytes(&out), as.layout, &profiles_limits_default, &made.e);
     ck_assert_msg(r == 0, "seed %u, %s: condition %d: %s", seed, profiles_layout_name(layout), r,
                   made.e.text);
     ck_assert_msg(made.v.rejected.samples == 0, "seed %u, %s: %s", seed, profiles_layout_name(layout),
@@ -125,7 +124,8 @@ UNIT(a_truncated_request_is_malformed_or_shorter)
         encode_model(m, older[i], false, i % 2, w);
         for (size_t n = 0; n < made.b.n; n++) {
             autofree uint8_t *cut = padded(made.b.p, n);
-            int r = profiles_decode_as(&made.v, bytes_of(cut, n), older[i], &limits, &made.e);
+            int r =
+                profiles_decode_as(&made.v, bytes_of(cut, n), older[i], &profiles_limits_default, &made.e);
             ck_assert(r == 0 || r == PROFILES_MALFORMED);
             ck_assert(r == 0 || strstr(made.e.text, profiles_layout_name(older[i])) != NULL);
             n_malformed += r != 0;
@@ -300,7 +300,7 @@ UNIT(attributes_in_the_profile_itself)
         }
     }
     ck_assert_msg(profiles_decode_as(&m.v, bytes_of(m.body = padded(m.b.p, m.b.n), m.b.n),
-                                     PROFILES_LAYOUT_1_5, &limits, &m.e) == 0,
+                                     PROFILES_LAYOUT_1_5, &profiles_limits_default, &m.e) == 0,
                   "%s", m.e.text);
     ck_assert_uint_eq(m.v.profile.attrs_at[1] - m.v.profile.attrs_at[0], 1);
     uint32_t a = m.v.attr_index.attribute[m.v.profile.attrs_at[0]];
@@ -440,7 +440,8 @@ UNIT(messages_that_hold_nothing_are_refused_in_older_layouts_too)
             }
             for (size_t i = 0; i < ARRAY_LEN(older); i++) {
                 m.body = padded(m.b.p, m.b.n);
-                int r = profiles_decode_as(&m.v, bytes_of(m.body, m.b.n), older[i], &limits, &m.e);
+                int r = profiles_decode_as(&m.v, bytes_of(m.body, m.b.n), older[i], &profiles_limits_default,
+                                           &m.e);
                 ck_assert_msg(r == (n <= 65536 ? 0 : PROFILES_MALFORMED), "place %d, %s: %d %s", place,
                               profiles_layout_name(older[i]), r, m.e.text);
                 ck_assert(r == 0 || strstr(m.e.text, "hold nothing"));
@@ -516,7 +517,8 @@ static char *view_of(struct bytes body, enum profiles_layout want)
     struct error e = {""};
     autofree uint8_t *copy = padded(body.p, body.n);
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
-    ck_assert_msg(profiles_decode(&v, bytes_of(copy, body.n), &limits, &e) == 0, "%s", e.text);
+    ck_assert_msg(profiles_decode(&v, bytes_of(copy, body.n), &profiles_limits_default, &e) == 0, "%s",
+                  e.text);
     ck_assert_str_eq(profiles_layout_name(v.layout), profiles_layout_name(want));
     ck_assert_uint_eq(v.rejected.samples, 0);
     ck_assert_uint_gt(v.sample.n, 0);

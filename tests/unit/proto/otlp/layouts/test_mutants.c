@@ -175,7 +175,6 @@ static bool same_numbers(const struct profiles *v, uint32_t i, const struct trut
 /* One mutant of a base: NULL, or what is wrong. */
 static const char *try_mutant(struct profiles *v, const struct base *b, struct mutation *m, struct error *e)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     const bool same = m->change <= CHANGE_REVERSE, slices = b->layout <= PROFILES_LAYOUT_1_7;
     const bool in_sample = m->target == TARGET_SAMPLE,
                in_profile = m->target == TARGET_PROFILE || m->target == TARGET_SAMPLE_TYPE;
@@ -184,7 +183,7 @@ static const char *try_mutant(struct profiles *v, const struct base *b, struct m
     put_mutated(&w, buffer_bytes(&b->bytes), 0, m);
     ck_assert_int_eq(w.failed, 0);
     autofree uint8_t *body = padded(out.p, out.n);
-    int r = profiles_decode(v, bytes_of(body, out.n), &limits, e);
+    int r = profiles_decode(v, bytes_of(body, out.n), &profiles_limits_default, e);
     const char *wrong = NULL;
     uint32_t rejected = 0;
     if (r != 0) { /* a table's entry that cannot be read refuses all; so does a profile before 1.8 */

@@ -8,8 +8,6 @@
 #include "tests/lib/unit.h"
 #include "tests/unit/proto/otlp/view/handmade.h"
 
-static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-
 /* A message of fields.def with what it holds, once each, and a field of a release to come in every one: by
  * the layout's own tables. How many those are. (Lists within attributes nest for ever.) */
 static uint32_t put_message(struct wire_writer *w, enum profiles_layout layout, enum message m,
@@ -44,7 +42,7 @@ UNIT(in_every_layout_and_message)
             m.body = padded(m.b.p, m.b.n);
             const struct bytes body = bytes_of(m.body, m.b.n);
             ck_assert_uint_eq(layout_unknown_fields(l, body), n);
-            const int r = profiles_decode_as(&m.v, body, l, &limits, &m.e);
+            const int r = profiles_decode_as(&m.v, body, l, &profiles_limits_default, &m.e);
             ck_assert_msg(r == 0, "%s: %s", profiles_layout_name(l), m.e.text);
             ck_assert_msg(m.v.unknown_fields == n, "%s: %u of %u", profiles_layout_name(l),
                           m.v.unknown_fields, n);

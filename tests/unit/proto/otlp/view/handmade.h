@@ -45,8 +45,7 @@ static inline int made_decode_limited(struct made *m, const struct profiles_limi
 
 static inline int made_decode(struct made *m)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    return made_decode_limited(m, &limits);
+    return made_decode_limited(m, &profiles_limits_default);
 }
 
 static inline void made_end(struct made *m)

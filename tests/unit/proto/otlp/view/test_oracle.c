@@ -9,7 +9,6 @@
 
 UNIT(captures_decode_as_protobuf_c_says)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     cleanup(profiles_release) struct profiles v;
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
     DIR *dir = opendir(PG_SOURCE_DIR "/tests/data/connector");
@@ -23,7 +22,8 @@ UNIT(captures_decode_as_protobuf_c_says)
         snprintf(name, sizeof name, "connector/%s", entry->d_name);
         unsigned char *data = unit_data(name, &n);
         struct error e = {""};
-        ck_assert_msg(profiles_decode(&v, bytes_of(data, n), &limits, &e) == 0, "%s: %s", name, e.text);
+        ck_assert_msg(profiles_decode(&v, bytes_of(data, n), &profiles_limits_default, &e) == 0, "%s: %s",
+                      name, e.text);
         ck_assert_int_eq(v.layout, PROFILES_LAYOUT_1_10);
         ck_assert_uint_eq(v.rejected.samples, 0);
         char *ours = view_meaning(&v), *theirs = bytes_meaning(data, n, false);

@@ -27,8 +27,7 @@ UNIT(an_empty_message_is_a_valid_request)
     ck_assert_uint_eq(m.v.stack.n, 1);
     ck_assert_uint_eq(m.v.stack.locations_at[1], 0);
     ck_assert_uint_eq(m.v.mapping.attrs_at[1], 0);
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    ck_assert_int_eq(profiles_decode(&m.v, (struct bytes){0}, &limits, NULL), 0);
+    ck_assert_int_eq(profiles_decode(&m.v, (struct bytes){0}, &profiles_limits_default, NULL), 0);
     ck_assert_uint_eq(profiles_string(&m.v, 0).n, 0);
 }
 
@@ -485,12 +484,11 @@ UNIT(truncation_is_a_condition_at_every_byte)
 {
     cleanup(made_end) struct made m;
     put_request(made_begin(&m), put_sample);
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     int malformed = 0;
     for (size_t n = 0; n < m.b.n; n++) {
         autofree uint8_t *body = padded(m.b.p, n);
         struct error e = {""};
-        int r = profiles_decode(&m.v, bytes_of(body, n), &limits, &e);
+        int r = profiles_decode(&m.v, bytes_of(body, n), &profiles_limits_default, &e);
         ck_assert_msg(r == 0 || r == PROFILES_MALFORMED || r == PROFILES_UNSUPPORTED, "%zu: %d", n, r);
         ck_assert_msg((r == 0) == (e.text[0] == '\0'), "%zu: %d %s", n, r, e.text);
         if (r != 0)
@@ -695,10 +693,9 @@ UNIT(memory_may_run_out_anywhere)
     for (size_t limit = 0; limit < enough + 2000; limit += 509) {
         struct budget budget = BUDGET_INIT(limit, NULL);
         struct profiles v;
-        const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
         struct error e = {""};
         ck_assert_int_eq(profiles_init(&v, &budget), 0);
-        int r = profiles_decode(&v, bytes_of(m.body, m.b.n), &limits, &e);
+        int r = profiles_decode(&v, bytes_of(m.body, m.b.n), &profiles_limits_default, &e);
         ck_assert_msg(r == 0 || r == PROFILES_OVER_BUDGET, "%zu: %d", limit, r);
         refused += r != 0;
         if (r != 0)

@@ -41,7 +41,6 @@ static int retold(const struct profiles *v, struct buffer *out)
 OOM_SWEEP(one_view_for_several_requests)
 {
     struct capture *c = capture();
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct budget budget = BUDGET_INIT((size_t)1 << 30, NULL);
     struct profiles v;
     int made = profiles_init(&v, &budget);
@@ -50,7 +49,7 @@ OOM_SWEEP(one_view_for_several_requests)
         cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
         struct error e = {""};
         uint32_t before = sweep_failures();
-        int r = profiles_decode(&v, c->body, &limits, &e);
+        int r = profiles_decode(&v, c->body, &profiles_limits_default, &e);
         ck_assert_msg(r == 0 || r == -ENOMEM, "%d: %s", r, e.text);
         if (r == 0) {
             ck_assert_uint_eq(v.rejected.samples, 0);
@@ -77,14 +76,13 @@ OOM_SWEEP(json_is_transcoded_whole_or_not_at_all)
 {
     static struct buffer whole;
     struct capture *c = capture();
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     for (int i = 0; i < REQUESTS + 1; i++) {
         cleanup(buffer_release) struct buffer out = BUFFER_INIT((size_t)1 << 20);
         struct budget budget = BUDGET_INIT((size_t)1 << 30, NULL);
         struct error e = {""};
         uint32_t before = sweep_failures();
         struct profiles_written as;
-        int r = profiles_json_transcode(c->json, &limits, &budget, &out, &as, &e);
+        int r = profiles_json_transcode(c->json, &profiles_limits_default, &budget, &out, &as, &e);
         ck_assert_msg(r == 0 || (r == -ENOMEM && sweep_failures() > before && out.n == 0), "%d: %s", r,
                       e.text);
         ck_assert_uint_eq(budget.used, out.cap);

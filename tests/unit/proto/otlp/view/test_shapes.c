@@ -99,11 +99,10 @@ static void same_locations(const struct profiles *a, const struct profiles *b)
 /* The same body with and without shapes, in views that live on. */
 static void same_decoding(struct profiles *shaped, struct profiles *plain, struct bytes body)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct error e = {""}, other = {""};
     plain->memory->shapes.n = 0;
-    int r = profiles_decode(shaped, body, &limits, &e);
-    ck_assert_int_eq(profiles_decode(plain, body, &limits, &other), r);
+    int r = profiles_decode(shaped, body, &profiles_limits_default, &e);
+    ck_assert_int_eq(profiles_decode(plain, body, &profiles_limits_default, &other), r);
     ck_assert_str_eq(e.text, other.text);
     if (r == 0)
         same_locations(shaped, plain);

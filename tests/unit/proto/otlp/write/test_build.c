@@ -80,7 +80,6 @@ UNIT(what_was_built_decodes_to_the_same)
 {
     struct build *b = unit_made(build_new(NULL));
     struct buffer first = BUFFER_INIT(0), second = BUFFER_INIT(0);
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct profiles v;
     struct error e = {""};
     ck_assert_ptr_nonnull(b);
@@ -91,7 +90,8 @@ UNIT(what_was_built_decodes_to_the_same)
     ck_assert_uint_le(first.n, announced);
     ck_assert_uint_ge(first.n, announced / 2);
     uint8_t *body = padded(first.p, first.n);
-    ck_assert_msg(profiles_decode(&v, bytes_of(body, first.n), &limits, &e) == 0, "%s", e.text);
+    ck_assert_msg(profiles_decode(&v, bytes_of(body, first.n), &profiles_limits_default, &e) == 0, "%s",
+                  e.text);
     ck_assert_uint_eq(v.rejected.samples, 0);
     ck_assert_uint_eq(v.sample.n, 400);
     ck_assert_uint_eq(v.location.n, 51); /* 50 functions and the zero entry */

@@ -46,19 +46,18 @@ static void only_kept(const char *all, const uint64_t *keep, struct buffer *out)
 static void is_minimal(const struct buffer *out)
 {
     cleanup(profiles_release) struct profiles v;
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     autofree uint8_t *body = padded(out->p, out->n);
     struct error e = {""};
     cleanup(buffer_release) struct buffer again = BUFFER_INIT(0);
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
-    ck_assert_msg(profiles_decode(&v, bytes_of(body, out->n), &limits, &e) == 0, "%s", e.text);
+    ck_assert_msg(profiles_decode(&v, bytes_of(body, out->n), &profiles_limits_default, &e) == 0, "%s",
+                  e.text);
     subset(&v, NULL, NULL, &again);
     ck_assert(bytes_eq(buffer_bytes(&again), bytes_of(out->p, out->n)));
 }
 
 UNIT(any_subset_of_a_capture_means_what_was_kept)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     cleanup(profiles_release) struct profiles v;
     struct rng rng;
     rng_seed(&rng, 3);
@@ -69,7 +68,7 @@ UNIT(any_subset_of_a_capture_means_what_was_kept)
         for (int percent = 0; percent <= 100; percent += 25) {
             size_t n;
             autofree unsigned char *data = unit_data(names[i], &n);
-            ck_assert_int_eq(profiles_decode(&v, bytes_of(data, n), &limits, NULL), 0);
+            ck_assert_int_eq(profiles_decode(&v, bytes_of(data, n), &profiles_limits_default, NULL), 0);
             autofree uint64_t *keep = calloc(SUBSET_WORDS(v.sample.n), sizeof *keep);
             for (uint32_t s = 0; s < v.sample.n; s++)
                 if (rng_next(&rng) % 100 < (uint64_t)percent)
@@ -89,12 +88,11 @@ UNIT(any_subset_of_a_capture_means_what_was_kept)
 
 UNIT(a_part_has_a_smaller_dictionary)
 {
-    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     cleanup(profiles_release) struct profiles v;
     size_t n;
     autofree unsigned char *data = unit_data("connector/ebpf-mixed-0003.pb", &n);
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
-    ck_assert_int_eq(profiles_decode(&v, bytes_of(data, n), &limits, NULL), 0);
+    ck_assert_int_eq(profiles_decode(&v, bytes_of(data, n), &profiles_limits_default, NULL), 0);
     autofree uint64_t *keep = calloc(SUBSET_WORDS(v.sample.n), sizeof *keep);
     subset_add(keep, 5);
     cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
