@@ -46,8 +46,7 @@ static struct buffer diagnose(const char *name, const char *text, size_t n)
 
 UNIT(diagnostics_are_as_the_golden_files_say)
 {
-    DIR *dir = opendir(GOLDEN);
-    ck_assert_ptr_nonnull(dir);
+    DIR *dir = unit_made(opendir(GOLDEN));
     uint32_t n_files = 0;
     for (struct dirent *entry; (entry = readdir(dir));) {
         char path[4096];
@@ -55,8 +54,7 @@ UNIT(diagnostics_are_as_the_golden_files_say)
         if (n < 7 || strcmp(entry->d_name + n - 6, ".rules") != 0)
             continue;
         snprintf(path, sizeof path, GOLDEN "/%s", entry->d_name);
-        char *text = read_whole(path, &text_n);
-        ck_assert_ptr_nonnull(text);
+        char *text = unit_made(read_whole(path, &text_n));
         struct buffer out = diagnose(entry->d_name, text, text_n);
         snprintf(path, sizeof path, GOLDEN "/%.*s.expected", (int)(n - 6), entry->d_name);
         if (getenv("PG_UPDATE")) {
@@ -83,8 +81,7 @@ UNIT(mistakes_have_a_proposal)
 {
     static const char path[] = PG_SOURCE_DIR "/tests/golden/mistakes.txt";
     size_t n, n_mistakes = 0;
-    autofree char *all = read_whole(path, &n);
-    ck_assert_ptr_nonnull(all);
+    autofree char *all = unit_made(read_whole(path, &n));
     cleanup(buffer_release) struct buffer now = BUFFER_INIT(0);
     for (char *at = strstr(all, "=== "), *next; at; at = next) {
         char *rules = strchr(at, '\n') + 1, *end = strstr(rules, "\n---\n");
@@ -114,8 +111,7 @@ UNIT(mistakes_have_a_proposal)
 UNIT(every_documented_code_has_a_golden_file)
 {
     size_t n;
-    autofree char *page = read_whole(PG_SOURCE_DIR "/rules/LANGUAGE.md", &n);
-    ck_assert_ptr_nonnull(page);
+    autofree char *page = unit_made(read_whole(PG_SOURCE_DIR "/rules/LANGUAGE.md", &n));
     uint32_t n_codes = 0;
     for (char *row = page; (row = strstr(row, "\n| `")); row++) {
         char code[5] = "", path[512];
@@ -170,8 +166,7 @@ UNIT(twenty_errors_of_a_file_are_shown_and_the_others_counted)
 UNIT(no_input_gives_an_empty_set)
 {
     cleanup(rules_diagnostics_release) struct rules_diagnostics found;
-    struct rule_set *set = rules_compile(NULL, 0, &found);
-    ck_assert_ptr_nonnull(set);
+    struct rule_set *set = unit_made(rules_compile(NULL, 0, &found));
     ck_assert_uint_eq(set->n_metrics + set->n_tests + found.n, 0);
     rules_set_free(set);
 }

@@ -14,8 +14,7 @@ static uint32_t pass(const char *name)
 {
     char path[4096];
     snprintf(path, sizeof path, FOLDER "/%s", name);
-    FILE *f = fopen(path, "rb");
-    ck_assert_ptr_nonnull(f);
+    FILE *f = unit_made(fopen(path, "rb"));
     autofree char *text = unit_made(calloc(1, 1 << 16));
     size_t n = fread(text, 1, (1 << 16) - 1, f);
     fclose(f);

@@ -10,8 +10,7 @@
 
 static char *read_page(void)
 {
-    FILE *f = fopen(PG_SOURCE_DIR "/rules/LANGUAGE.md", "rb");
-    ck_assert_ptr_nonnull(f);
+    FILE *f = unit_made(fopen(PG_SOURCE_DIR "/rules/LANGUAGE.md", "rb"));
     char *text = calloc(1, (1 << 20) + 1);
     ck_assert_uint_gt(fread(text, 1, 1 << 20, f), 0);
     fclose(f);

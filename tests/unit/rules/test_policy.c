@@ -133,8 +133,7 @@ UNIT(a_program_says_who_keeps_a_sample)
     struct compiled c = compile_good("keep 1%\nkeep 2% where resource[\"tier\"] == \"gold\"\n"
                                      "keep 9 per minute by sample[\"user\"]\n");
     struct error e;
-    struct rules_program *p = rules_program_new(c.set, &e);
-    ck_assert_ptr_nonnull(p);
+    struct rules_program *p = unit_made(rules_program_new(c.set, &e));
     ck_assert_uint_eq(rules_program_keeps(p), 3);
     ck_assert_int_eq(rules_program_keep(p, 2)->how, RULE_KEEP_RATE);
     rules_program_free(p);
@@ -142,8 +141,7 @@ UNIT(a_program_says_who_keeps_a_sample)
     /* A pack that is disabled keeps nothing. */
     c = compile_texts((const char *const[]){"rules 1\npack a\nkeep all\n", "rules 1\npack b\ndisable a\n"},
                       2);
-    p = rules_program_new(unit_made(c.set), &e);
-    ck_assert_ptr_nonnull(p);
+    p = unit_made(rules_program_new(unit_made(c.set), &e));
     ck_assert_uint_eq(rules_program_keeps(p), 0);
     rules_program_free(p);
     compiled_free(&c);

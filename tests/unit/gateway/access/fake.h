@@ -29,8 +29,7 @@ struct fake {
 
 static inline void fake_write(const char *path, const char *text)
 {
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
+    FILE *f = unit_made(fopen(path, "w"));
     ck_assert_int_ge(fputs(text, f), 0);
     ck_assert_int_eq(fclose(f), 0);
 }
@@ -47,14 +46,12 @@ static inline void fake_start(struct fake *f, const struct access_options *optio
         fake_write(f->tokens, tokens);
     if (users)
         fake_write(f->users, users);
-    f->loop = io_loop_new();
-    ck_assert_ptr_nonnull(f->loop);
+    f->loop = unit_made(io_loop_new());
     ck_assert_msg(access_new(&f->access, options, &f->budget, &f->e) == 0, "%s", f->e.text);
     struct access_policy_options o = {tokens ? f->tokens : NULL, users ? f->users : "", identities,
                                       n_identities};
     ck_assert_msg(access_policy_new(f->access, &o, &f->policy, &f->e) == 0, "%s", f->e.text);
-    f->worker = access_worker_new(f->access, f->loop, &f->stats);
-    ck_assert_ptr_nonnull(f->worker);
+    f->worker = unit_made(access_worker_new(f->access, f->loop, &f->stats));
 }
 
 static inline void fake_stop(struct fake *f)

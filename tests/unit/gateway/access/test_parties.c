@@ -14,8 +14,7 @@ static struct party *find(struct parties *t, const char *prefix, int i)
 
 UNIT(one_key_is_one_party_with_or_without_holders)
 {
-    struct parties *t = parties_new(64, SIZE_MAX, NULL);
-    ck_assert_ptr_nonnull(t);
+    struct parties *t = unit_made(parties_new(64, SIZE_MAX, NULL));
     struct party *a = find(t, "a", 1), *b = find(t, "b", 1);
     ck_assert_ptr_ne(a, b);
     ck_assert_ptr_eq(find(t, "a", 1), a);
@@ -33,8 +32,7 @@ UNIT(one_key_is_one_party_with_or_without_holders)
 UNIT(the_table_is_bounded_by_forgetting_those_idle_longest)
 {
     struct budget budget = BUDGET_INIT(1 << 20, NULL);
-    struct parties *t = parties_new(64, SIZE_MAX, &budget);
-    ck_assert_ptr_nonnull(t);
+    struct parties *t = unit_made(parties_new(64, SIZE_MAX, &budget));
     struct party *used = find(t, "used", 0);
     for (int i = 0; i < 10000; i++)
         party_drop(find(t, "k", i));
@@ -48,8 +46,7 @@ UNIT(the_table_is_bounded_by_forgetting_those_idle_longest)
 
 UNIT(when_all_are_in_use_the_rest_share_one)
 {
-    struct parties *t = parties_new(64, 1000, NULL);
-    ck_assert_ptr_nonnull(t);
+    struct parties *t = unit_made(parties_new(64, 1000, NULL));
     struct party *all[1000];
     unsigned shared = 0;
     for (int i = 0; i < 1000; i++)
@@ -68,8 +65,7 @@ UNIT(when_all_are_in_use_the_rest_share_one)
 UNIT(without_memory_a_party_is_the_shared_one)
 {
     struct budget none = BUDGET_INIT(10, NULL);
-    struct parties *t = parties_new(64, 1000, &none);
-    ck_assert_ptr_nonnull(t);
+    struct parties *t = unit_made(parties_new(64, 1000, &none));
     struct party *p = find(t, "k", 1);
     ck_assert_ptr_null(p->shard);
     party_drop(p);
@@ -92,8 +88,7 @@ static void *churn(void *arg)
 
 UNIT(threads_find_and_drop_the_same_parties)
 {
-    struct parties *t = parties_new(64, SIZE_MAX, NULL);
-    ck_assert_ptr_nonnull(t);
+    struct parties *t = unit_made(parties_new(64, SIZE_MAX, NULL));
     pthread_t other;
     ck_assert_int_eq(pthread_create(&other, NULL, churn, t), 0);
     churn(t);

@@ -50,8 +50,7 @@ static void start(void)
     loop = io_loop_new();
     p = unit_made(passwords_new());
     ck_assert(loop && p);
-    inbox = password_inbox_new(p, loop, deliver, &n_delivered);
-    ck_assert_ptr_nonnull(inbox);
+    inbox = unit_made(password_inbox_new(p, loop, deliver, &n_delivered));
 }
 
 static void stop(void)
@@ -63,8 +62,7 @@ static void stop(void)
 
 static struct password_job *job_of(uint8_t key, const char *password, uint64_t address)
 {
-    struct password_job *job = calloc(1, sizeof *job);
-    ck_assert_ptr_nonnull(job);
+    struct password_job *job = unit_made(calloc(1, sizeof *job));
     memset(job->key.bytes, key, DIGEST_BYTES);
     snprintf(job->hash, sizeof job->hash, "%s", BCRYPT);
     snprintf(job->password, sizeof job->password, "%s", password);
@@ -157,8 +155,7 @@ UNIT(the_queue_is_bounded_for_each_address_and_for_all)
 UNIT(an_inbox_that_goes_takes_its_jobs_along_and_leaves_others)
 {
     start();
-    struct password_inbox *other = password_inbox_new(p, loop, deliver, &n_delivered);
-    ck_assert_ptr_nonnull(other);
+    struct password_inbox *other = unit_made(password_inbox_new(p, loop, deliver, &n_delivered));
     keep_busy(inbox);
     ck_assert_int_eq(passwords_submit(other, job_of(1, "secret", 1)), 0);
     ck_assert_int_eq(passwords_submit(inbox, job_of(2, "secret", 2)), 0);

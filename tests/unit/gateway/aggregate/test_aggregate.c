@@ -28,8 +28,7 @@ static struct aggregate_label label(const char *name, const char *value)
 
 static struct aggregate *table(struct budget *budget)
 {
-    struct aggregate *a = aggregate_new(metrics, ARRAY_LEN(metrics), budget);
-    ck_assert_ptr_nonnull(a);
+    struct aggregate *a = unit_made(aggregate_new(metrics, ARRAY_LEN(metrics), budget));
     return a;
 }
 
@@ -165,7 +164,6 @@ UNIT(a_take_hands_over_sums_and_new_names_once)
     aggregate_add(a, r, s, 7);
 
     struct aggregate_delta *d = unit_made(aggregate_take(a));
-    ck_assert_ptr_nonnull(d);
     ck_assert_ptr_null(d->next);
     ck_assert_uint_eq(d->epoch, aggregate_epoch(a));
     ck_assert_uint_eq(d->n_resources, 1);
@@ -353,7 +351,6 @@ UNIT(without_memory_sums_go_to_overflow_and_the_budget_is_given_back)
     ck_assert_ptr_null(aggregate_take(a)); /* no memory for the delta: the sums stay */
     budget.limit = 10 << 20;
     struct aggregate_delta *d = unit_made(aggregate_take(a));
-    ck_assert_ptr_nonnull(d);
     int64_t sum = 0;
     for (uint32_t i = 0; i < d->n_cells; i++)
         sum += d->cells[i].sum;

@@ -17,8 +17,7 @@
 static uint8_t *request(const char *scope, size_t *ret_n)
 {
     static const uint8_t head[] = {0x0a, 0x0d, 0x12, 0x0b, 0x0a, 0x07, 0x0a, 0x05};
-    uint8_t *p = calloc(1, sizeof head + 7 + PROFILES_PADDING);
-    ck_assert_ptr_nonnull(p);
+    uint8_t *p = unit_made(calloc(1, sizeof head + 7 + PROFILES_PADDING));
     memcpy(p, head, sizeof head);
     memcpy(p + sizeof head, scope, 5);
     p[sizeof head + 5] = 0x12;
@@ -127,8 +126,7 @@ UNIT(the_share_bounds_the_work)
 UNIT(a_large_request_is_passed_over)
 {
     cleanup(seen_free) struct seen s = seen_new(1, NULL);
-    autofree uint8_t *body = calloc(1, LIVE_BYTES_MAX + 1 + PROFILES_PADDING);
-    ck_assert_ptr_nonnull(body);
+    autofree uint8_t *body = unit_made(calloc(1, LIVE_BYTES_MAX + 1 + PROFILES_PADDING));
     live_look(s.live, bytes_of(body, LIVE_BYTES_MAX + 1), PROFILES_LAYOUT_UNKNOWN, NULL);
     ck_assert_uint_eq(stats_read(STATS_CHECK_TOO_LARGE), 1);
     ck_assert_uint_eq(stats_read(STATS_CHECK_CHECKED), 0);

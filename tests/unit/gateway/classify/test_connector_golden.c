@@ -246,15 +246,12 @@ static void check_all(bool all)
     struct rule_set *set = compile(all);
     struct error e = {.text = ""};
     struct rules_program *program = unit_made(rules_program_new(set, &e));
-    ck_assert_msg(program != NULL, "%s", e.text);
     struct aggregate *a = unit_made(aggregate_new(NULL, 0, NULL));
     struct budget budget = BUDGET_INIT((size_t)1 << 30, NULL);
-    struct classify *c = classify_new(program, a, NULL, &budget);
-    ck_assert_ptr_nonnull(c);
+    struct classify *c = unit_made(classify_new(program, a, NULL, &budget));
     uint32_t files = 0, wrong = 0;
     for (int round = 0; round < 2; round++) { /* the second with everything remembered */
-        DIR *dir = opendir(PG_SOURCE_DIR "/tests/data/connector");
-        ck_assert_ptr_nonnull(dir);
+        DIR *dir = unit_made(opendir(PG_SOURCE_DIR "/tests/data/connector"));
         for (struct dirent *entry; (entry = readdir(dir));) {
             size_t n = strlen(entry->d_name);
             char base[256];

@@ -27,8 +27,7 @@ static struct ran run(const char *const *args)
     struct ran ran;
     size_t n;
     FILE *was = stdout;
-    stdout = open_memstream(&ran.out, &n);
-    ck_assert_ptr_nonnull(stdout);
+    stdout = unit_made(open_memstream(&ran.out, &n));
     ran.code = settings_command_run(&rules_command, argc, argv);
     fclose(stdout);
     stdout = was;

@@ -14,8 +14,7 @@
 
 static struct config *new_config(void)
 {
-    struct config *c = config_new(export_kinds);
-    ck_assert_ptr_nonnull(c);
+    struct config *c = unit_made(config_new(export_kinds));
     return c;
 }
 

@@ -115,8 +115,7 @@ static struct metric_batch *batch_of(uint32_t n)
 
 static char *slurp(const char *path)
 {
-    FILE *f = fopen(path, "r");
-    ck_assert_ptr_nonnull(f);
+    FILE *f = unit_made(fopen(path, "r"));
     char *text = calloc(1, 65536);
     ck_assert_uint_gt(fread(text, 1, 65535, f), 0);
     fclose(f);

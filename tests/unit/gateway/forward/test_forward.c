@@ -25,8 +25,7 @@ static struct forward *make(double keep, uint64_t seed, struct export_profiles *
                             struct budget *budget)
 {
     struct forward_options o = {.keep = keep, .seed = seed, .refuse_when_full = true};
-    struct forward *f = forward_new(&o, x, stats, budget);
-    ck_assert_ptr_nonnull(f);
+    struct forward *f = unit_made(forward_new(&o, x, stats, budget));
     return f;
 }
 

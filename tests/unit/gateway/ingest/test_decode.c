@@ -101,8 +101,7 @@ static void push_from(const char *scope, const char *sdk)
 
 UNIT(accepted_requests_are_counted_by_their_producer)
 {
-    struct stats *mine = stats_new();
-    ck_assert_ptr_nonnull(mine);
+    struct stats *mine = unit_made(stats_new());
     push_from("a scope", "an sdk");
     push_from(NULL, "an sdk");
     push_from("", "an sdk");

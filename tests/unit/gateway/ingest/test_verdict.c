@@ -54,8 +54,7 @@ static struct ingest_answer answer;
 static void push(uint32_t n_consumers, struct budget *budget)
 {
     struct ingest_options o = {.limits = {.column_bytes = 1000, .depth = 64}, .retry_after_ns = RETRY_NS};
-    struct ingest *g = ingest_new(&o, consumers, n_consumers, &stats, budget);
-    ck_assert_ptr_nonnull(g);
+    struct ingest *g = unit_made(ingest_new(&o, consumers, n_consumers, &stats, budget));
     memset(&answer, 0xa5, sizeof answer); /* everything must be filled */
     order[0] = 0;
     ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);

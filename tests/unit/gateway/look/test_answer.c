@@ -107,8 +107,7 @@ static uint64_t check_nodes(json_object *node, size_t n_frames)
     json_object *more = member(node, "more"), *frame = member(node, "frame");
     const size_t n = length(parent);
     ck_assert(n > 0 && length(self) == n && length(total) == n && length(more) == n && length(frame) == n);
-    uint64_t *sum = calloc(n, sizeof *sum);
-    ck_assert_ptr_nonnull(sum);
+    uint64_t *sum = unit_made(calloc(n, sizeof *sum));
     for (size_t i = n; i-- > 0;) {
         sum[i] += at(self, i) + at(more, i);
         ck_assert_uint_eq(sum[i], at(total, i));

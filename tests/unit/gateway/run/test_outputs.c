@@ -42,9 +42,7 @@ static struct world *begin(const char *const *set)
         ck_assert_msg(config_set(w.config, set[0], set[1], &e) == 0, "%s", e.text);
     struct outputs_options options = {w.config, metrics, 2, 1, &w.budget, NULL};
     w.outputs = unit_made(outputs_new(&options, w.loop, &e));
-    ck_assert_msg(w.outputs != NULL, "%s", e.text);
-    w.a = aggregate_new(metrics, 2, &w.budget);
-    ck_assert_ptr_nonnull(w.a);
+    w.a = unit_made(aggregate_new(metrics, 2, &w.budget));
     return &w;
 }
 

@@ -177,8 +177,7 @@ static inline struct serve *serve_with(size_t request_bytes, struct budget *budg
     o.retry_after_ns = 1500000000;
     o.aliases = aliases;
     o.n_aliases = 1;
-    struct serve *s = serve_new(&o, NULL, NULL, budget);
-    ck_assert_ptr_nonnull(s);
+    struct serve *s = unit_made(serve_new(&o, NULL, NULL, budget));
     next_answer = (struct ingest_answer){.verdict = INGEST_ACCEPTED};
     n_pushes = 0;
     return s;

@@ -39,23 +39,20 @@ static void start(struct fixture *f, struct access_options options, const char *
             path[i][0] = 0;
     }
     struct error e;
-    f->loop = io_loop_new();
-    ck_assert_ptr_nonnull(f->loop);
+    f->loop = unit_made(io_loop_new());
     ck_assert_int_eq(access_new(&f->access, &options, &f->budget, &e), 0);
     struct access_policy_options o = {path[0], path[1], &identity, identity != NULL};
     ck_assert_msg(access_policy_new(f->access, &o, &f->listener.policy, &e) == 0, "%s", e.text);
     for (int i = 0; i < 2; i++)
         if (text[i])
             unlink(path[i]);
-    f->worker = access_worker_new(f->access, f->loop, &f->stats);
-    ck_assert_ptr_nonnull(f->worker);
+    f->worker = unit_made(access_worker_new(f->access, f->loop, &f->stats));
     struct serve_options so = SERVE_OPTIONS_DEFAULT;
     so.request_bytes = 1 << 20;
     so.retry_after_ns = 1500000000;
     so.access = f->worker;
     so.services = (struct services *)f; /* not NULL: fake.h's */
-    f->serve = serve_new(&so, NULL, &f->stats, &f->budget);
-    ck_assert_ptr_nonnull(f->serve);
+    f->serve = unit_made(serve_new(&so, NULL, &f->stats, &f->budget));
     f->peer.listener = &f->listener;
     ck_assert(serve_admit(NULL, f->serve, &f->peer));
     next_answer = (struct ingest_answer){.verdict = INGEST_ACCEPTED};

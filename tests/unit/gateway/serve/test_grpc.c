@@ -15,8 +15,7 @@
 static struct buffer framed(enum coding c, bool flag, struct bytes payload)
 {
     struct buffer out = {0}, coded = {0};
-    struct coding_encoder *e = coding_encoder_new(c, 0);
-    ck_assert_ptr_nonnull(e);
+    struct coding_encoder *e = unit_made(coding_encoder_new(c, 0));
     ck_assert_int_eq(coding_encode(e, payload, &coded), 0);
     coding_encoder_free(e);
     uint8_t prefix[GRPC_PREFIX_BYTES];

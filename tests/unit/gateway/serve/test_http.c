@@ -10,8 +10,7 @@
 static struct buffer coded(enum coding c, struct bytes plain)
 {
     struct buffer out = {0};
-    struct coding_encoder *e = coding_encoder_new(c, 0);
-    ck_assert_ptr_nonnull(e);
+    struct coding_encoder *e = unit_made(coding_encoder_new(c, 0));
     ck_assert_int_eq(coding_encode(e, plain, &out), 0);
     coding_encoder_free(e);
     return out;

@@ -68,8 +68,7 @@ UNIT(a_body_that_decompresses_past_the_budget_is_busy)
     struct budget budget = BUDGET_INIT(100000, NULL);
     struct serve *s = serve_with(64 << 20, &budget);
     struct buffer zeros = {.p = calloc(1, 200000), .n = 200000, .cap = 200000}, body = {0};
-    struct coding_encoder *e = coding_encoder_new(CODING_GZIP, 0);
-    ck_assert_ptr_nonnull(e);
+    struct coding_encoder *e = unit_made(coding_encoder_new(CODING_GZIP, 0));
     ck_assert_int_eq(coding_encode(e, buffer_bytes(&zeros), &body), 0);
     coding_encoder_free(e);
     struct call call = {.path = HTTP_PATH,
@@ -143,8 +142,7 @@ UNIT(refusals_and_bytes_are_counted_here_and_pushed_requests_are_not)
     static struct stats stats;
     struct serve_options o = SERVE_OPTIONS_DEFAULT;
     o.request_bytes = 100;
-    struct serve *s = serve_new(&o, NULL, &stats, NULL);
-    ck_assert_ptr_nonnull(s);
+    struct serve *s = unit_made(serve_new(&o, NULL, &stats, NULL));
     next_answer = (struct ingest_answer){.verdict = INGEST_MALFORMED};
     ask(s, &small);
     ck_assert_uint_eq(stats.value[STATS_REQUEST_BYTES], 6);

@@ -46,8 +46,7 @@ static struct serve *serve_start(void)
 {
     struct serve_options o = SERVE_OPTIONS_DEFAULT;
     o.request_bytes = 1 << 20;
-    struct serve *s = serve_new(&o, NULL, NULL, &budget);
-    ck_assert_ptr_nonnull(s);
+    struct serve *s = unit_made(serve_new(&o, NULL, NULL, &budget));
     next_answer = (struct ingest_answer){.verdict = INGEST_ACCEPTED};
     n_pushes = 0;
     return s;
@@ -64,8 +63,7 @@ static void serve_stop(struct serve *s)
 UNIT(http1_requests_are_answered_in_order_on_one_connection)
 {
     struct serve *s = serve_start();
-    struct http_session *session = http_session_new(serve_handler(), s, &peer, &limits, 1);
-    ck_assert_ptr_nonnull(session);
+    struct http_session *session = unit_made(http_session_new(serve_handler(), s, &peer, &limits, 1));
     const char *text =
         "POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
         "Content-Length: 3\r\n\r\nabc"
@@ -223,13 +221,11 @@ UNIT(g11_h1_one_address_takes_grpc_and_http_of_both_versions)
 {
     struct serve *s = serve_start();
     ck_assert_str_eq(call(s, EXPORT, 10).code, "0");
-    struct http_session *session = http_session_new(serve_handler(), s, &peer, &limits, 1);
-    ck_assert_ptr_nonnull(session);
+    struct http_session *session = unit_made(http_session_new(serve_handler(), s, &peer, &limits, 1));
     const char *text =
         "POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
         "Content-Length: 3\r\n\r\nabc";
     struct buffer out = {0};
-    ck_assert_ptr_nonnull(session);
     ck_assert_int_eq(http_session_feed(session, bytes_str(text), 1), 0);
     ck_assert_int_eq(http_session_drain(session, &out, 4096), 0);
     ck_assert(bytes_starts(buffer_bytes(&out), "HTTP/1.1 200 "));

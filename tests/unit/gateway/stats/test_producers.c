@@ -103,8 +103,7 @@ UNIT(the_batch_has_a_point_for_each)
     struct stats *s = unit_made(stats_new());
     producers_add(s, STATS_LAYOUT_1_10, BYTES_LIT("x"));
     producers_add(s, STATS_LAYOUT_1_8, BYTES_LIT("x"));
-    struct metric_batch *b = stats_batch(NULL, 0, clock_realtime(), NULL);
-    ck_assert_ptr_nonnull(b);
+    struct metric_batch *b = unit_made(stats_batch(NULL, 0, clock_realtime(), NULL));
     const struct metric *m = &b->resources[0].metrics[b->resources[0].n_metrics - 1];
     ck_assert(bytes_is(m->name, "profgate.requests_by_producer"));
     ck_assert(m->kind == METRIC_SUM && m->n_points == 2);

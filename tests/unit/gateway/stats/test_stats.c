@@ -136,8 +136,7 @@ UNIT(the_batch_says_the_same)
     char name[] = "profgate";
     struct attr attr = {BYTES_LIT("service.name"), {.kind = ATTR_STRING, .text = bytes_str(name)}};
     uint64_t now = clock_realtime();
-    struct metric_batch *b = stats_batch(&attr, 1, now, NULL);
-    ck_assert_ptr_nonnull(b);
+    struct metric_batch *b = unit_made(stats_batch(&attr, 1, now, NULL));
     name[0] = 'X'; /* the batch has copies */
     ck_assert_uint_eq(b->n_resources, 1);
     ck_assert(bytes_is(b->resources[0].attrs[0].value.text, "profgate"));

@@ -87,8 +87,7 @@ UNIT(everything_together_is_small_and_safe)
 UNIT(what_is_referred_to_is_there)
 {
     struct ui *u = unit_made(ui_new());
-    const struct admin_page *index = page_at(u, "/");
-    ck_assert_ptr_nonnull(index);
+    const struct admin_page *index = unit_made(page_at(u, "/"));
     ask(index, NULL, NULL);
     ck_assert(says("content-type: text/html; charset=utf-8\n") && says("cache-control: no-cache\n"));
     unsigned found = 0;

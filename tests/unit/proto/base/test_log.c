@@ -73,8 +73,8 @@ UNIT(what_is_too_long_is_cut_and_the_line_stays_whole)
     text[100000] = 0;
     ck_assert_ptr_nonnull(strstr(WRITTEN(log_info("x a=%u long=\"%s\" lost=%d", 1u, text, 2)), "x a=1"));
     log_set_format(LOG_FORMAT_JSON);
-    struct json_object *o = json_tokener_parse(WRITTEN(log_info("x a=%u long=\"%s\" lost=%d", 1u, text, 2)));
-    ck_assert_ptr_nonnull(o);
+    struct json_object *o =
+        unit_made(json_tokener_parse(WRITTEN(log_info("x a=%u long=\"%s\" lost=%d", 1u, text, 2))));
     ck_assert_int_eq(json_object_get_int(json_object_object_get(o, "a")), 1);
     json_object_put(o);
     log_set_format(LOG_FORMAT_TEXT);

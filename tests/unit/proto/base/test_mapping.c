@@ -46,8 +46,7 @@ static size_t pages_there(const struct mapping *m)
     size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 0;
     char line[256];
     unsigned long from;
-    FILE *f = fopen("/proc/self/smaps", "re");
-    ck_assert_ptr_nonnull(f);
+    FILE *f = unit_made(fopen("/proc/self/smaps", "re"));
     bool is_it = false;
     while (fgets(line, sizeof line, f)) {
         char dash;

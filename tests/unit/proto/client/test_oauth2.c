@@ -94,8 +94,7 @@ UNIT(it_asks_as_the_rfc_says_and_once)
     w->options.n_params = 1;
     begin(w, MINUTE);
     ck_assert_uint_eq(w->server.requests, 0); /* not before a call needs one */
-    const char *first = token(w);
-    ck_assert_ptr_nonnull(first);
+    const char *first = unit_made(token(w));
     ck_assert_str_eq(first, "Bearer abc.d-e");
     ck_assert_str_eq(w->asked, "grant_type=client_credentials&scope=read%20write"
                                "&audience=https%3A%2F%2Fx%2F%3Fa%3D1%26b");

@@ -42,8 +42,7 @@ UNIT(a_push_keeps_what_it_uses_of_the_reservation)
     ck_assert(send_queue_reserve(&q, 1000));
     ck_assert(send_queue_push(&q, body(10), 1000, 7));
     ck_assert_uint_eq(send_queue_bytes(&q), 10);
-    struct send_entry *entry = send_queue_pop(&q);
-    ck_assert_ptr_nonnull(entry);
+    struct send_entry *entry = unit_made(send_queue_pop(&q));
     ck_assert_uint_eq(entry->items, 7);
     ck_assert_ptr_null(send_queue_pop(&q));
     ck_assert_uint_eq(send_queue_bytes(&q), 10); /* in flight still counts */

@@ -14,8 +14,7 @@
 
 static struct coding_decoder *decoder(void)
 {
-    struct coding_decoder *d = coding_decoder_new();
-    ck_assert_ptr_nonnull(d);
+    struct coding_decoder *d = unit_made(coding_decoder_new());
     return d;
 }
 

@@ -75,8 +75,7 @@ static void on_done(void *user, enum http_call_result result, const struct http_
 static struct http_session *session(const struct http_handler *handler, void *context)
 {
     static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
-    struct http_session *s = http_session_new(handler, context, &recorder_peer, &limits, SEC);
-    ck_assert_ptr_nonnull(s);
+    struct http_session *s = unit_made(http_session_new(handler, context, &recorder_peer, &limits, SEC));
     return s;
 }
 

@@ -95,8 +95,7 @@ static void on_connected(void *user, struct io_channel *c, int error, const char
 static void world_open(struct world *w, const char *address, const char *host)
 {
     struct error e = {""};
-    w->loop = io_loop_new();
-    ck_assert_ptr_nonnull(w->loop);
+    w->loop = unit_made(io_loop_new());
     ck_assert_msg(io_listener_new(&w->listener, w->loop, address, IO_PORT_ALONE, &e) == 0, "%s", e.text);
     ck_assert_int_eq(io_listener_start(w->listener, on_accept, w, &e), 0);
     ck_assert_ptr_nonnull(
@@ -116,8 +115,7 @@ static void world_close(struct world *w)
 
 static void fill(struct buffer *b, size_t n)
 {
-    uint8_t *p = buffer_cursor(b, n);
-    ck_assert_ptr_nonnull(p);
+    uint8_t *p = unit_made(buffer_cursor(b, n));
     for (size_t i = 0; i < n; i++)
         p[i] = (uint8_t)(i * 7 + i / 1000);
     b->n = n;
@@ -464,8 +462,7 @@ UNIT(addresses_are_parsed_strictly)
 
 UNIT(an_address_in_use_is_found_out)
 {
-    struct io_loop *loop = io_loop_new();
-    ck_assert_ptr_nonnull(loop);
+    struct io_loop *loop = unit_made(io_loop_new());
     struct io_listener *first, *more, *second;
     struct error e = {""};
     char address[32];
@@ -561,8 +558,7 @@ UNIT(a_timer_fires_once_and_not_early)
 {
     struct count c = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(c.loop);
-    struct io_timer *t = io_timer_new(c.loop, on_fire, &c);
-    ck_assert_ptr_nonnull(t);
+    struct io_timer *t = unit_made(io_timer_new(c.loop, on_fire, &c));
     uint64_t at = io_loop_now(c.loop) + 30 * NSEC_PER_MSEC + 1;
     io_timer_set(t, at);
     UNTIL(c.loop, c.fired == 1);

@@ -81,8 +81,7 @@ UNIT(both_ways_with_alpn_and_early_words)
         struct tls_options client = {.ca_file = id.cert, .alpn = h2_first};
         cleanup(pair_close) struct pair p = pair_open(&server, &client, names[i]);
         size_t n = 300000;
-        autofree uint8_t *big = malloc(n);
-        ck_assert_ptr_nonnull(big);
+        autofree uint8_t *big = unit_made(malloc(n));
         for (size_t k = 0; k < n; k++)
             big[k] = (uint8_t)(k * 13);
         ck_assert_int_eq(tls_write(p.client, bytes_of(big, n)), 0); /* before the handshake */
@@ -151,8 +150,7 @@ UNIT(no_tls_is_said_not_guessed)
     struct error e;
     cleanup(buffer_release) struct buffer plain = BUFFER_INIT(0);
     ck_assert_int_eq(tls_context_new(&c, &server, &e), 0);
-    struct tls *t = tls_new(c, NULL);
-    ck_assert_ptr_nonnull(t);
+    struct tls *t = unit_made(tls_new(c, NULL));
     ck_assert_int_eq(tls_feed(t, BYTES_LIT("GET / HTTP/1.1\r\n\r\n"), &plain), -ECONNABORTED);
     ck_assert_str_ne(tls_error(t), "");
     ck_assert_int_eq(tls_feed(t, BYTES_LIT("more"), &plain), -ECONNABORTED);
@@ -197,8 +195,7 @@ UNIT(the_least_version_is_kept)
         struct tls_context *cc;
         ck_assert_int_eq(tls_context_new(&cc, &client, NULL), 0);
         SSL_CTX_set_max_proto_version(cc->ssl, TLS1_2_VERSION);
-        p.client = tls_new(cc, "h");
-        ck_assert_ptr_nonnull(p.client);
+        p.client = unit_made(tls_new(cc, "h"));
         tls_context_free(cc);
         pair_run(&p);
         ck_assert_int_eq(tls_is_established(p.server), !strict);
@@ -350,8 +347,7 @@ static struct tls *serve_raw(struct raw *r, const struct identity *id, struct bu
     struct tls_options o = {.server = true, .cert_file = id->cert, .key_file = id->key};
     struct tls_context *c;
     ck_assert_int_eq(tls_context_new(&c, &o, NULL), 0);
-    struct tls *server = tls_new(c, NULL);
-    ck_assert_ptr_nonnull(server);
+    struct tls *server = unit_made(tls_new(c, NULL));
     tls_context_free(c);
     for (int i = 0; i < 10 && !(SSL_do_handshake(r->ssl) == 1 && tls_is_established(server)); i++)
         ck_assert_int_eq(raw_exchange(r, server, plain), 0);
@@ -422,8 +418,7 @@ UNIT(sessions_resume_also_with_client_certificates)
         for (int again = 0; again < 2; again++) {
             cleanup(raw_close) struct raw client = raw_open(version);
             struct buffer plain = BUFFER_INIT(0);
-            struct tls *server = tls_new(c, NULL);
-            ck_assert_ptr_nonnull(server);
+            struct tls *server = unit_made(tls_new(c, NULL));
             ck_assert_int_eq(SSL_use_certificate_file(client.ssl, id.cert, SSL_FILETYPE_PEM), 1);
             ck_assert_int_eq(SSL_use_PrivateKey_file(client.ssl, id.key, SSL_FILETYPE_PEM), 1);
             if (session)

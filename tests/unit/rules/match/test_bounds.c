@@ -189,8 +189,7 @@ UNIT(a_level_has_4096_predicates)
             put(&t, "counter x.n%d { on cpu  where any frame is \"g%d\" }\n", i, i);
         struct rules_diagnostics found;
         struct rules_input input = {"x.rules", buffer_bytes(&t.b), false};
-        struct rule_set *set = rules_compile(&input, 1, &found);
-        ck_assert_ptr_nonnull(set);
+        struct rule_set *set = unit_made(rules_compile(&input, 1, &found));
         struct error e = {""};
         struct rules_program *p = rules_program_new(set, &e);
         ck_assert_msg((p == NULL) == (over == 1), "%s", e.text);
@@ -212,8 +211,7 @@ UNIT(a_compilation_has_1024_files)
         inputs[i] = (struct rules_input){"f", bytes_str(texts[i]), false};
     }
     struct rules_diagnostics found;
-    struct rule_set *set = rules_compile(inputs, 1024, &found);
-    ck_assert_ptr_nonnull(set);
+    struct rule_set *set = unit_made(rules_compile(inputs, 1024, &found));
     rules_diagnostics_release(&found);
     rules_set_free(set);
     ck_assert_ptr_null(rules_compile(inputs, 1025, &found));
@@ -244,8 +242,7 @@ UNIT(labels_are_cut_and_regexes_see_four_kibibytes)
     }
     struct rules_diagnostics found;
     struct rules_input input = {"x.rules", buffer_bytes(&t.b), false};
-    struct rule_set *set = rules_compile(&input, 1, &found);
-    ck_assert_ptr_nonnull(set);
+    struct rule_set *set = unit_made(rules_compile(&input, 1, &found));
     rules_diagnostics_release(&found);
     uint32_t run;
     ck_assert_int_eq(rules_run_tests(set, &found, &run), 0);

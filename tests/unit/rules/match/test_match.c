@@ -51,10 +51,8 @@ static struct world *world_new(const char *rules, size_t budget)
     buffer_release(&text);
     ck_assert_ptr_nonnull(w->set);
     w->program = unit_made(rules_program_new(w->set, &e));
-    ck_assert_msg(w->program != NULL, "%s", e.text);
     w->budget = (struct budget)BUDGET_INIT(budget, NULL);
-    w->m = rules_matcher_new(w->program, &w->budget);
-    ck_assert_ptr_nonnull(w->m);
+    w->m = unit_made(rules_matcher_new(w->program, &w->budget));
     rules_matcher_begin(w->m);
     w->type = "samples";
     w->unit = "count";

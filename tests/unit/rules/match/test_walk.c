@@ -28,8 +28,7 @@ static void begin(void)
     struct error e;
     shipped = compile_texts(NULL, 0);
     ck_assert_ptr_nonnull(shipped.set);
-    program = rules_program_new(shipped.set, &e);
-    ck_assert_ptr_nonnull(program);
+    program = unit_made(rules_program_new(shipped.set, &e));
     n_frames = 0;
     for (uint32_t i = 0; i < shipped.set->n_tests; i++) {
         const struct rule_test *test = &shipped.set->tests[i];
@@ -48,8 +47,7 @@ static void end(void)
 
 static struct side *side_new(void)
 {
-    struct side *s = calloc(1, sizeof *s);
-    ck_assert_ptr_nonnull(s);
+    struct side *s = unit_made(calloc(1, sizeof *s));
     s->m = rules_matcher_new(program, NULL);
     s->registers = calloc(rules_program_registers(program) + 1, sizeof *s->registers);
     ck_assert(s->m && s->registers);

@@ -33,8 +33,7 @@ static void end(void)
 
 static void write_map(const char *mode, const char *text)
 {
-    FILE *f = fopen(path, mode);
-    ck_assert_ptr_nonnull(f);
+    FILE *f = unit_made(fopen(path, mode));
     fputs(text, f);
     ck_assert_int_eq(fclose(f), 0);
 }

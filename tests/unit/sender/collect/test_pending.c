@@ -19,8 +19,7 @@ UNIT(a_stack_waits_for_its_ticket)
     for (uint64_t i = 1; i <= 10000; i++)
         add(&p, i, 3);
     for (uint64_t i = 10000; i >= 1; i--) {
-        struct pending_stack *s = pending_take(&p, i);
-        ck_assert_ptr_nonnull(s);
+        struct pending_stack *s = unit_made(pending_take(&p, i));
         ck_assert_uint_eq(s->head.ticket, i);
         ck_assert_uint_eq(s->body[2], 33);
         free(s);

@@ -62,8 +62,7 @@ static void make_root(void)
     char path[sizeof root + 16];
     unit_new_folder(root);
     snprintf(path, sizeof path, "%s/kallsyms", root);
-    FILE *f = fopen(path, "we");
-    ck_assert_ptr_nonnull(f);
+    FILE *f = unit_made(fopen(path, "we"));
     ck_assert_int_ge(fputs("ffffffff81000000 T _text\n", f), 0);
     ck_assert_int_eq(fclose(f), 0);
 }

@@ -12,8 +12,7 @@ static void write_file(const char *text)
 {
     char other[UNIT_PATH_MAX + 8];
     snprintf(other, sizeof other, "%s.new", path);
-    FILE *file = fopen(other, "w");
-    ck_assert_ptr_nonnull(file);
+    FILE *file = unit_made(fopen(other, "w"));
     ck_assert_int_ge(fputs(text, file), 0);
     ck_assert_int_eq(fclose(file), 0);
     ck_assert_int_eq(rename(other, path), 0); /* as passwd(1) writes it */

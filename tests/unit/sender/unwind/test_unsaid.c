@@ -30,8 +30,7 @@ static void on_row(void *user, uint64_t at, const struct unwind_rule *of)
 
 static void run(const uint8_t *code, const uint8_t *end, bool is_begin)
 {
-    struct unsaid *u = malloc(sizeof *u);
-    ck_assert_ptr_nonnull(u);
+    struct unsaid *u = unit_made(malloc(sizeof *u));
     struct filling f = {.end = (size_t)(end - code)};
     memcpy(u->code, code, f.end);
     memset(rule, 0, sizeof rule);

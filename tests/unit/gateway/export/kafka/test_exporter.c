@@ -60,8 +60,7 @@ static void make_cluster(struct bed *b)
     rd_kafka_conf_set_log_cb(conf, NULL);
     b->owner = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
     ck_assert_msg(b->owner != NULL, "%s", why);
-    b->cluster = rd_kafka_mock_cluster_new(b->owner, 1);
-    ck_assert_ptr_nonnull(b->cluster);
+    b->cluster = unit_made(rd_kafka_mock_cluster_new(b->owner, 1));
     ck_assert_int_eq(rd_kafka_mock_topic_create(b->cluster, "otlp_profiles", 4, 1), 0);
     ck_assert_int_eq(rd_kafka_mock_topic_create(b->cluster, "otlp_metrics", 1, 1), 0);
 }

@@ -89,8 +89,7 @@ static bool is_stopping(void *context)
 static struct services *make(struct state *state)
 {
     struct services_options o = {is_serving, is_stopping, state};
-    struct services *s = services_new(&o);
-    ck_assert_ptr_nonnull(s);
+    struct services *s = unit_made(services_new(&o));
     return s;
 }
 

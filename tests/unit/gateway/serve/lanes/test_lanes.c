@@ -409,8 +409,7 @@ static void *send(void *arg)
     for (int i = 0; i < 2000; i++) {
         if (i == 1000)
             await_lanes(s);
-        struct sent *job = calloc(1, sizeof *job);
-        ck_assert_ptr_nonnull(job);
+        struct sent *job = unit_made(calloc(1, sizeof *job));
         *job = (struct sent){{.work = count_work, .client = (uint64_t)i % 7, .bytes = 10}, s};
         s->sent++;
         if (lane_put(s->inbox, &job->job) != 0 || (i % 5 == 0 && lane_cancel(&job->job))) {
@@ -472,8 +471,7 @@ static bool is_asleep(int thread)
 {
     char path[64], line[256], state = 0;
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
-    FILE *f = fopen(path, "r");
-    ck_assert_ptr_nonnull(f);
+    FILE *f = unit_made(fopen(path, "r"));
     ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
     fclose(f);
     ck_assert_int_eq(sscanf(strrchr(line, ')') + 1, " %c", &state), 1);

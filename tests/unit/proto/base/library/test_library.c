@@ -104,8 +104,7 @@ static bool is_mapped(const char *name)
 {
     char line[4096];
     bool found = false;
-    FILE *f = fopen("/proc/self/maps", "re");
-    ck_assert_ptr_nonnull(f);
+    FILE *f = unit_made(fopen("/proc/self/maps", "re"));
     while (fgets(line, sizeof line, f))
         found = found || strstr(line, name);
     fclose(f);

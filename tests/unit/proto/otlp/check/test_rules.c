@@ -533,8 +533,7 @@ UNIT(any_prefix_and_any_bit)
 {
     struct checked k = checked(PROFILES_LAYOUT_1_10, good);
     struct check *c = unit_made(check_new(2, NULL));
-    uint8_t *body = malloc(k.body.n + PROFILES_PADDING);
-    ck_assert_ptr_nonnull(body);
+    uint8_t *body = unit_made(malloc(k.body.n + PROFILES_PADDING));
     for (size_t n = 0; n < k.body.n; n++) {
         memset(body, 0, k.body.n + PROFILES_PADDING);
         memcpy(body, k.body.p, n);

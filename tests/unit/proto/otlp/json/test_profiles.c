@@ -12,8 +12,7 @@
 /* Transcodes an exact-size copy, so that a sanitizer sees a read past the end. */
 static int transcode(struct bytes json, struct buffer *out, struct error *e)
 {
-    autofree uint8_t *copy = malloc(json.n ? json.n : 1);
-    ck_assert_ptr_nonnull(copy);
+    autofree uint8_t *copy = unit_made(malloc(json.n ? json.n : 1));
     memcpy(copy, json.p, json.n);
     e->text[0] = '\0';
     struct profiles_written as;
@@ -183,10 +182,8 @@ static void put_message(struct both *b, const ProtobufCMessageDescriptor *d, int
 static struct buffer canonical(const void *p, size_t n)
 {
     struct buffer out = {0};
-    Request *q = request_unpack((const uint8_t *)p, n);
-    ck_assert_ptr_nonnull(q);
-    uint8_t *at = buffer_cursor(&out, protobuf_c_message_get_packed_size(&q->base));
-    ck_assert_ptr_nonnull(at);
+    Request *q = unit_made(request_unpack((const uint8_t *)p, n));
+    uint8_t *at = unit_made(buffer_cursor(&out, protobuf_c_message_get_packed_size(&q->base)));
     out.n = protobuf_c_message_pack(&q->base, at);
     request_free(q);
     return out;

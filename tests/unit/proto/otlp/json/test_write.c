@@ -24,8 +24,7 @@ typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfiles
 static struct buffer canonical(struct bytes body)
 {
     struct buffer out = BUFFER_INIT(0);
-    request *m = UNPACK(NULL, body.n, body.p);
-    ck_assert_ptr_nonnull(m);
+    request *m = unit_made(UNPACK(NULL, body.n, body.p));
     ck_assert_int_eq(buffer_reserve(&out, SIZE(m) + 1), 0);
     out.n = PACK(m, out.p);
     FREE(m, NULL);

@@ -51,8 +51,7 @@ static void meaning_free(struct meaning *m)
 UNIT(one_request_means_the_same_in_five_layouts)
 {
     size_t longest = 0;
-    autofree struct model *m = malloc(sizeof *m);
-    ck_assert_ptr_nonnull(m);
+    autofree struct model *m = unit_made(malloc(sizeof *m));
     for (uint32_t seed = 1; seed <= ROUNDS; seed++) {
         random_model(m, seed);
         cleanup(meaning_free) struct meaning want = meaning_of(m, PROFILES_LAYOUT_1_10, false, seed);
@@ -96,8 +95,7 @@ UNIT(one_request_means_the_same_in_five_layouts_of_json)
 {
     static const enum profiles_layout all[] = {PROFILES_LAYOUT_1_5, PROFILES_LAYOUT_1_7, PROFILES_LAYOUT_1_8,
                                                PROFILES_LAYOUT_1_9, PROFILES_LAYOUT_1_10};
-    autofree struct model *m = malloc(sizeof *m);
-    ck_assert_ptr_nonnull(m);
+    autofree struct model *m = unit_made(malloc(sizeof *m));
     for (uint32_t seed = 1; seed <= ROUNDS / 2; seed++) {
         random_model(m, seed);
         cleanup(meaning_free) struct meaning want = meaning_of(m, PROFILES_LAYOUT_1_10, true, seed);
@@ -114,8 +112,7 @@ UNIT(one_request_means_the_same_in_five_layouts_of_json)
 /* Any prefix: malformed, or what is there; never more than that. */
 UNIT(a_truncated_request_is_malformed_or_shorter)
 {
-    autofree struct model *m = malloc(sizeof *m);
-    ck_assert_ptr_nonnull(m);
+    autofree struct model *m = unit_made(malloc(sizeof *m));
     random_model(m, 7);
     for (size_t i = 0; i < ARRAY_LEN(older); i++) {
         cleanup(made_end) struct made made;
@@ -330,8 +327,7 @@ UNIT(overlapping_slices_are_bounded)
     struct budget budget = BUDGET_INIT(64u << 20, NULL);
     struct made m;
     struct wire_writer *w = made_begin(&m);
-    autofree uint32_t *path = calloc(20000, sizeof *path);
-    ck_assert_ptr_nonnull(path);
+    autofree uint32_t *path = unit_made(calloc(20000, sizeof *path));
     put_small_dictionary_1_7(w);
     IN_PROFILE(w)
     {
@@ -355,8 +351,7 @@ UNIT(repeated_comments_are_bounded)
         struct budget budget = BUDGET_INIT(64u << 20, NULL);
         struct made m;
         struct wire_writer *w = made_begin(&m);
-        autofree char *text = malloc(100000);
-        ck_assert_ptr_nonnull(text);
+        autofree char *text = unit_made(malloc(100000));
         memset(text, 'x', 100000);
         IN(w, 2) wire_put_bytes(w, 5, bytes_of(text, 100000));
         static const uint8_t field[] = {15, 8, 7}; /* in 1.5, 1.7, 1.8 */
@@ -452,8 +447,7 @@ UNIT(messages_that_hold_nothing_are_refused_in_older_layouts_too)
 
 UNIT(any_budget_is_kept)
 {
-    autofree struct model *model = malloc(sizeof *model);
-    ck_assert_ptr_nonnull(model);
+    autofree struct model *model = unit_made(malloc(sizeof *model));
     random_model(model, 3);
     uint32_t n_fit = 0, n_refused = 0;
     for (size_t i = 0; i < ARRAY_LEN(older); i++)
@@ -503,8 +497,7 @@ static uint8_t *foreign(const char *name, size_t *ret_n)
     long n = ftell(f);
     ck_assert_int_gt(n, 0);
     rewind(f);
-    uint8_t *p = calloc(1, (size_t)n + PROFILES_PADDING);
-    ck_assert_ptr_nonnull(p);
+    uint8_t *p = unit_made(calloc(1, (size_t)n + PROFILES_PADDING));
     ck_assert_uint_eq(fread(p, 1, (size_t)n, f), (size_t)n);
     fclose(f);
     *ret_n = (size_t)n;

@@ -80,8 +80,7 @@ UNIT(proto_says_what_the_batch_says)
     ck_assert_int_eq(metrics_encode_proto(b, SIZE_MAX, &from, &place, &out), 0);
     ck_assert_uint_eq(from, 2);
     ck_assert_uint_eq(place, 0);
-    request_pb *m = REQUEST(unpack)(NULL, out.n, out.p);
-    ck_assert_ptr_nonnull(m);
+    request_pb *m = unit_made(REQUEST(unpack)(NULL, out.n, out.p));
     ck_assert_uint_eq(m->n_resource_metrics, 2);
     resource_pb *r = m->resource_metrics[1];
     ck_assert_str_eq(r->schema_url, "u");
@@ -113,8 +112,7 @@ UNIT(proto_says_what_the_batch_says)
 /* Adds up a request: points, and a sum of their values that any loss or doubling would change. */
 static void tally(const struct buffer *out, uint64_t *points, int64_t *sum)
 {
-    request_pb *m = REQUEST(unpack)(NULL, out->n, out->p);
-    ck_assert_ptr_nonnull(m);
+    request_pb *m = unit_made(REQUEST(unpack)(NULL, out->n, out->p));
     for (size_t i = 0; i < m->n_resource_metrics; i++) {
         resource_pb *r = m->resource_metrics[i];
         ck_assert_uint_eq(r->resource->n_attributes, 1);
@@ -331,8 +329,7 @@ UNIT(json_of_hostile_values)
     ck_assert_int_eq(metrics_encode_json(b, &out), 0);
     out.p[out.n - 1] = 0;
     json_tokener *tokener = json_tokener_new_ex(400);
-    json_object *parsed = json_tokener_parse_ex(tokener, (char *)out.p, (int)out.n);
-    ck_assert_ptr_nonnull(parsed);
+    json_object *parsed = unit_made(json_tokener_parse_ex(tokener, (char *)out.p, (int)out.n));
     json_object_put(parsed);
     json_tokener_free(tokener);
     buffer_release(&out);
@@ -362,8 +359,7 @@ static void tally_json(const struct buffer *out, uint64_t *points, int64_t *sum)
 {
     json_tokener *tokener = json_tokener_new();
     json_object *top = json_tokener_parse_ex(tokener, (const char *)out->p, (int)out->n);
-    json_object *resources = json_object_object_get(top, "resourceMetrics");
-    ck_assert_ptr_nonnull(resources);
+    json_object *resources = unit_made(json_object_object_get(top, "resourceMetrics"));
     for (size_t r = 0; r < json_object_array_length(resources); r++) {
         json_object *resource = json_object_array_get_idx(resources, r);
         json_object *scope = json_object_array_get_idx(json_object_object_get(resource, "scopeMetrics"), 0);
@@ -474,8 +470,7 @@ UNIT(histograms_in_both_encodings)
     cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     uint32_t from = 0, place = 0;
     ck_assert_int_eq(metrics_encode_proto(&b, SIZE_MAX, &from, &place, &out), 0);
-    request_pb *q = REQUEST(unpack)(NULL, out.n, out.p);
-    ck_assert_ptr_nonnull(q);
+    request_pb *q = unit_made(REQUEST(unpack)(NULL, out.n, out.p));
     const metric_pb *got = q->resource_metrics[0]->scope_metrics[0]->metrics[0];
     ck_assert_int_eq(got->data_case, OPENTELEMETRY__PROTO__METRICS__V1__METRIC__DATA_HISTOGRAM);
     ck_assert_int_eq((int)got->histogram->aggregation_temporality, METRIC_DELTA);

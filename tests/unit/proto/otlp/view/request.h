@@ -303,8 +303,7 @@ static inline void message_text(struct buffer *out, const Request *q, bool exact
 /* A padded heap copy: what profiles_decode asks for. */
 static inline uint8_t *padded(const void *p, size_t n)
 {
-    uint8_t *copy = calloc(1, n + PROFILES_PADDING);
-    ck_assert_ptr_nonnull(copy);
+    uint8_t *copy = unit_made(calloc(1, n + PROFILES_PADDING));
     if (n > 0)
         memcpy(copy, p, n);
     return copy;
@@ -314,8 +313,7 @@ static inline char *bytes_meaning(const void *p, size_t n, bool exact)
 {
     struct buffer out = BUFFER_INIT(0);
     size_t len;
-    Request *q = request_unpack((const uint8_t *)p, n);
-    ck_assert_ptr_nonnull(q);
+    Request *q = unit_made(request_unpack((const uint8_t *)p, n));
     message_text(&out, q, exact);
     request_free(q);
     return (char *)buffer_take(&out, &len);

@@ -11,8 +11,7 @@ UNIT(captures_decode_as_protobuf_c_says)
 {
     cleanup(profiles_release) struct profiles v;
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
-    DIR *dir = opendir(PG_SOURCE_DIR "/tests/data/connector");
-    ck_assert_ptr_nonnull(dir);
+    DIR *dir = unit_made(opendir(PG_SOURCE_DIR "/tests/data/connector"));
     int n_files = 0;
     for (struct dirent *entry; (entry = readdir(dir));) {
         size_t len = strlen(entry->d_name), n;

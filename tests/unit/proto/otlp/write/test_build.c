@@ -82,7 +82,6 @@ UNIT(what_was_built_decodes_to_the_same)
     struct buffer first = BUFFER_INIT(0), second = BUFFER_INIT(0);
     struct profiles v;
     struct error e = {""};
-    ck_assert_ptr_nonnull(b);
     ck_assert_int_eq(profiles_init(&v, NULL), 0);
     fill(b, 400);
     size_t announced = build_size(b);
@@ -145,8 +144,7 @@ UNIT(what_is_zero_is_empty_and_what_is_empty_is_there)
     build_profile(b, &(struct build_profile){0});
     build_sample(b, &(struct build_sample){.values = &one, .n_values = 1});
     ck_assert_int_eq(build_finish(b, &out), 0);
-    Request *q = request_unpack(out.p, out.n);
-    ck_assert_ptr_nonnull(q);
+    Request *q = unit_made(request_unpack(out.p, out.n));
     ck_assert_uint_eq(q->dictionary->n_link_table, 1);
     ck_assert_uint_eq(q->dictionary->link_table[0]->trace_id.len, 0);
     ck_assert_uint_eq(q->dictionary->link_table[0]->span_id.len, 0);

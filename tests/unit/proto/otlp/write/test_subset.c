@@ -98,8 +98,7 @@ UNIT(a_part_has_a_smaller_dictionary)
     cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&v, keep, NULL, &out);
     ck_assert_uint_lt(out.n, n / 20);
-    Request *q = request_unpack(out.p, out.n);
-    ck_assert_ptr_nonnull(q);
+    Request *q = unit_made(request_unpack(out.p, out.n));
     ck_assert_uint_eq(q->n_resource_profiles, 1);
     ck_assert_uint_eq(q->dictionary->n_stack_table, 2);
     ck_assert_uint_eq(q->dictionary->n_link_table, 1);
@@ -143,8 +142,7 @@ UNIT(what_is_empty_is_there)
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&m.v, NULL, NULL, &out);
-    Request *q = request_unpack(out.p, out.n);
-    ck_assert_ptr_nonnull(q);
+    Request *q = unit_made(request_unpack(out.p, out.n));
     ck_assert_uint_eq(q->dictionary->link_table[0]->trace_id.len, 0);
     ck_assert_ptr_nonnull(q->resource_profiles[0]->resource);
     ck_assert_ptr_nonnull(q->resource_profiles[0]->scope_profiles[0]->scope);
@@ -162,8 +160,7 @@ UNIT(a_sample_can_be_worth_something_else)
     struct subset_mark mark = {BYTES_LIT("kept"), 0.1, true, worth};
     cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&m.v, NULL, &mark, &out);
-    Request *q = request_unpack(out.p, out.n);
-    ck_assert_ptr_nonnull(q);
+    Request *q = unit_made(request_unpack(out.p, out.n));
     const Profile *profile = q->resource_profiles[0]->scope_profiles[0]->profiles[0];
     for (size_t i = 0; i < profile->n_samples; i++) {
         ck_assert_uint_eq(profile->samples[i]->n_values, 1);
@@ -182,8 +179,7 @@ UNIT(the_mark_is_added_once_and_multiplies)
         struct buffer out = BUFFER_INIT(0);
         const struct subset_mark mark = {BYTES_LIT("kept"), 0.25, on_profiles};
         subset(&m.v, NULL, &mark, &out);
-        Request *q = request_unpack(out.p, out.n);
-        ck_assert_ptr_nonnull(q);
+        Request *q = unit_made(request_unpack(out.p, out.n));
         Profile *p = q->resource_profiles[0]->scope_profiles[0]->profiles[0];
         ck_assert_uint_eq(p->n_attribute_indices, on_profiles ? 1 : 0);
         ck_assert_uint_eq(p->samples[0]->n_attribute_indices, on_profiles ? 1 : 2);
@@ -201,8 +197,7 @@ UNIT(the_mark_is_added_once_and_multiplies)
         buffer_release(&out);
         uint64_t keep[1] = {1};
         subset(&m.v, keep, &mark, &out);
-        q = request_unpack(out.p, out.n);
-        ck_assert_ptr_nonnull(q);
+        q = unit_made(request_unpack(out.p, out.n));
         p = q->resource_profiles[0]->scope_profiles[0]->profiles[0];
         ck_assert_uint_eq(p->n_samples, 1);
         ck_assert_str_eq(p->original_payload_format, "");
@@ -234,8 +229,7 @@ UNIT(references_become_inline)
     ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
     cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&m.v, NULL, NULL, &out);
-    Request *q = request_unpack(out.p, out.n);
-    ck_assert_ptr_nonnull(q);
+    Request *q = unit_made(request_unpack(out.p, out.n));
     const KeyValue *kv = q->resource_profiles[0]->resource->attributes[0];
     ck_assert_str_eq(kv->key, "main");
     ck_assert_int_eq(kv->key_strindex, 0);
@@ -262,8 +256,7 @@ UNIT(rejected_samples_are_left_out)
     ck_assert_uint_eq(m.v.rejected.samples, 1);
     cleanup(buffer_release) struct buffer out = BUFFER_INIT(0);
     subset(&m.v, NULL, NULL, &out);
-    Request *q = request_unpack(out.p, out.n);
-    ck_assert_ptr_nonnull(q);
+    Request *q = unit_made(request_unpack(out.p, out.n));
     const Profile *p = q->resource_profiles[0]->scope_profiles[0]->profiles[0];
     ck_assert_uint_eq(p->n_samples, 1);
     ck_assert_int_eq(p->samples[0]->values[0], 7);

@@ -81,8 +81,7 @@ static Request *shaped(struct made *m, const struct subset_form *form)
     struct subset *s = unit_made(subset_new(&m->v, NULL, &scratch));
     ck_assert_int_eq(subset_shape(s, form, &scratch), 0);
     ck_assert_int_eq(subset_write(s, NULL, 0, m->v.sample.n, &out), 0);
-    Request *q = request_unpack(out.p, out.n);
-    ck_assert_ptr_nonnull(q);
+    Request *q = unit_made(request_unpack(out.p, out.n));
     return q;
 }
 
