@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from handmade import field, varint
 from programs import EXPORT_METHOD, PATIENCE, PROFILES_PATH, Gateway, captures, running, wait_for
 
 GOOD = captures("ebpf-go*.pb")[0].read_bytes()
@@ -20,21 +21,6 @@ def gateway():
         assert started.alive(), "the gateway died"
         assert started.post(GOOD)[0] == 200, "the gateway no longer takes good requests"
         assert started.stop() == 0
-
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes(out) + bytes([n])
-
-
-def field(number, payload):
-    if isinstance(payload, int):
-        return varint(number << 3) + varint(payload)
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
 
 
 def request(samples, locations=(b"",), stacks=(b"", field(1, b"\x01"))):

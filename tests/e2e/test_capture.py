@@ -4,15 +4,9 @@ import json
 
 import pytest
 from programs import PATIENCE, Gateway, captures, running, wait_for
-from test_forward import Sink, config
+from test_forward import config, sink  # noqa: F401 (sink is a fixture)
 
 BODY = captures("ebpf-go*.pb")[0].read_bytes()
-
-
-@pytest.fixture()
-def sink():
-    with Sink() as started:
-        yield started
 
 
 def capture(gateway, query, headers=None):

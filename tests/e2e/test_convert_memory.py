@@ -6,22 +6,11 @@ import resource
 import subprocess
 
 import pytest
+from handmade import field, varint
 from programs import BUILD, DATA, PATIENCE
 
 HIGH = bytes(0x80 | i for i in range(256))  # the first byte of a varint of two
 LOW = bytes(i & 0x7F or 1 for i in range(256))
-
-
-def varint(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes(out) + bytes([n])
-
-
-def field(number, value):
-    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def write_profile(path, samples, stacks):

@@ -17,6 +17,7 @@ import threading
 import urllib.request
 
 import pytest
+from handmade import field
 from profiles import started
 from programs import BUILD, PATIENCE, Process, running, wait_for
 from test_profsend_kinds import SIGMAS, Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
@@ -97,13 +98,6 @@ def cgroups(*paths):
 
 def within(path, *command):
     return ["sh", "-c", f'echo $$ >{CGROUPS / path}/cgroup.procs; exec "$@"', "sh", *command]
-
-
-def field(number, value):
-    if isinstance(value, str):
-        value = value.encode()
-    size = bytes([len(value)]) if len(value) < 128 else bytes([len(value) & 127 | 128, len(value) >> 7])
-    return bytes([number << 3 | 2]) + size + value
 
 
 def cri_container(identity, pod, space, name):

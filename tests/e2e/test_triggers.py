@@ -1,9 +1,8 @@
 """Triggers of the rules in a running gateway: shown, logged, and `do keep all` honoured for as long as they fire."""
 import json
 
-import pytest
 from programs import Gateway, captures, parse_prometheus, running, wait_for
-from test_forward import Sink, config
+from test_forward import config, sink  # noqa: F401 (sink is a fixture)
 
 BODY = captures("ebpf-go*.pb")[0].read_bytes()
 RULES = """rules 1
@@ -18,12 +17,6 @@ trigger busy {
 }
 test "t" { stack go "x" expect mine.all }
 """
-
-
-@pytest.fixture()
-def sink():
-    with Sink() as started:
-        yield started
 
 
 def self_metrics(gateway):

@@ -4,22 +4,8 @@ import struct
 import subprocess
 
 import peers
+from handmade import field, varint
 from programs import BUILD, DATA, PATIENCE, Gateway, running
-
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, value):
-    """A number, or bytes of a message, list or text."""
-    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
-
 
 TYPE = field(1, field(1, 1) + field(2, 2))
 STRINGS = field(6, b"") + field(6, b"x") + field(6, b"y")

@@ -7,6 +7,7 @@ import subprocess
 
 import peers
 import pytest
+from handmade import field, varint
 from programs import BUILD, DATA, PATIENCE, Gateway, running
 
 FOREIGN = pathlib.Path(__file__).resolve().parents[3] / "shared/data/foreign/pprof"
@@ -182,15 +183,6 @@ def test_what_people_take_for_a_profile_is_named():
                           (b'{"shared":{"frames":[]}}', b"as resourceProfiles has")):
         done = convert("--to", "otlp", "-", "-", stdin=content)
         assert done.returncode == 1 and says in done.stderr, done.stderr
-
-
-def varint(n):
-    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
-
-
-def field(number, value):
-    """A number, or bytes of a message, list or text."""
-    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def test_a_few_bytes_do_not_become_a_gigabyte():

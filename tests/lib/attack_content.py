@@ -7,24 +7,7 @@ grow with every new name, names of megabytes). For tests/e2e/test_attack.py and 
 import random
 import sys
 
-
-SHORT = [bytes([n]) for n in range(128)]  # nearly all of them
-
-
-def varint(n):
-    if n < 128:
-        return SHORT[n]
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes(out) + SHORT[n]
-
-
-def field(number, payload):
-    if isinstance(payload, int):
-        return varint(number << 3) + varint(payload)
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
+from handmade import field, varint
 
 
 class Dictionary:
