@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiles texts beside the shipped packs, for the tests of the front end.
+ * Compiles files, and texts beside the shipped packs.
  */
 #ifndef TESTS_UNIT_RULES_HELPER_H
 #define TESTS_UNIT_RULES_HELPER_H
@@ -10,7 +10,38 @@
 #include <string.h>
 
 #include "rules/compile.h"
+#include "rules/prove/run_tests.h"
 #include "tests/lib/unit.h"
+
+/* Files that must be right. */
+static inline struct rule_set *compile_set(const struct rules_input *inputs, uint32_t n)
+{
+    struct rules_diagnostics found;
+    struct rule_set *set = rules_compile(inputs, n, &found);
+    for (uint32_t i = 0; i < found.n && !set; i++)
+        fputs(found.items[i].text, stderr);
+    rules_diagnostics_release(&found);
+    return unit_made(set);
+}
+
+static inline struct rule_set *compile_text(struct bytes text)
+{
+    return compile_set(&(struct rules_input){"t.rules", text, false}, 1);
+}
+
+/* How many tests the set has, all of which pass. */
+static inline uint32_t pass_tests(const struct rule_set *set)
+{
+    struct rules_diagnostics failed;
+    uint32_t run;
+    ck_assert_int_eq(rules_run_tests(set, &failed, &run), 0);
+    for (uint32_t i = 0; i < failed.n; i++)
+        fputs(failed.items[i].text, stderr);
+    ck_assert_uint_eq(failed.n, 0);
+    ck_assert_uint_eq(run, set->n_tests);
+    rules_diagnostics_release(&failed);
+    return run;
+}
 
 struct compiled {
     struct rule_set *set;

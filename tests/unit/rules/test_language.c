@@ -4,7 +4,6 @@
  * sentence. */
 #include <dirent.h>
 
-#include "rules/prove/run_tests.h"
 #include "tests/unit/rules/rules_helper.h"
 
 #define FOLDER PG_SOURCE_DIR "/tests/golden/language"
@@ -18,20 +17,9 @@ static uint32_t pass(const char *name)
     autofree char *text = unit_made(calloc(1, 1 << 16));
     size_t n = fread(text, 1, (1 << 16) - 1, f);
     fclose(f);
-    struct rules_diagnostics d;
     struct rules_input input = {name, bytes_of(text, n), false};
-    struct rule_set *set = rules_compile(&input, 1, &d);
-    for (uint32_t i = 0; i < d.n && !set; i++)
-        fputs(d.items[i].text, stderr);
-    ck_assert_ptr_nonnull(set);
-    rules_diagnostics_release(&d);
-    uint32_t run;
-    ck_assert_int_eq(rules_run_tests(set, &d, &run), 0);
-    for (uint32_t i = 0; i < d.n; i++)
-        fputs(d.items[i].text, stderr);
-    ck_assert_msg(d.n == 0, "%s", name);
-    ck_assert_uint_eq(run, set->n_tests);
-    rules_diagnostics_release(&d);
+    struct rule_set *set = compile_set(&input, 1);
+    const uint32_t run = pass_tests(set);
     rules_set_free(set);
     return run;
 }

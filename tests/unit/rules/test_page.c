@@ -5,7 +5,6 @@
  * that compiles without an error beside the shipped packs, and whose tests pass.
  */
 #include "proto/base/buffer.h"
-#include "rules/prove/run_tests.h"
 #include "tests/unit/rules/rules_helper.h"
 
 static char *read_page(void)
@@ -35,13 +34,7 @@ static uint32_t run_block(const char *block, size_t n, unsigned line)
         if (!c.set->files[c.set->tests[i].place.file].builtin)
             tests[meant.n_tests++] = c.set->tests[i];
     }
-    cleanup(rules_diagnostics_release) struct rules_diagnostics d;
-    uint32_t run;
-    ck_assert_int_eq(rules_run_tests(&meant, &d, &run), 0);
-    for (uint32_t i = 0; i < d.n; i++)
-        fputs(d.items[i].text, stderr);
-    ck_assert_msg(d.n == 0, "tests of the block in line %u of rules/LANGUAGE.md fail", line);
-    return run;
+    return pass_tests(&meant);
 }
 
 UNIT(every_example_compiles_and_its_tests_pass)

@@ -14,10 +14,10 @@
 #include "proto/base/buffer.h"
 #include "proto/otlp/write/build.h"
 #include "proto/otlp/view/profiles.h"
-#include "rules/compile.h"
 #include "rules/match/parts.h"
 #include "rules/program/program.h"
 #include "tests/lib/unit.h"
+#include "tests/unit/rules/rules_helper.h"
 #include "tests/unit/gateway/classify/fake_aggregate.h"
 
 struct world {
@@ -36,17 +36,11 @@ static struct world *world_new(const char *rules)
 {
     struct world *w = calloc(1, sizeof *w);
     struct buffer text = BUFFER_INIT(0);
-    struct rules_diagnostics d;
     struct error e = {.text = ""};
     buffer_add_str(&text, "rules 1\npack t\n");
     buffer_add_str(&text, rules);
-    struct rules_input input = {"t.rules", buffer_bytes(&text), false};
-    w->set = rules_compile(&input, 1, &d);
-    for (uint32_t i = 0; i < d.n && !w->set; i++)
-        fprintf(stderr, "%s", d.items[i].text);
-    rules_diagnostics_release(&d);
+    w->set = compile_text(buffer_bytes(&text));
     buffer_release(&text);
-    ck_assert_ptr_nonnull(w->set);
     w->program = unit_made(rules_program_new(w->set, &e));
     w->aggregate = unit_made(aggregate_new(NULL, 0, NULL));
     w->stats = unit_made(stats_new());

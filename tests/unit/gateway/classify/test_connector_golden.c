@@ -12,9 +12,8 @@
 
 #include "gateway/classify/classify.h"
 #include "proto/otlp/view/profiles.h"
-#include "rules/compile.h"
 #include "rules/program/program.h"
-#include "tests/lib/unit.h"
+#include "tests/unit/rules/rules_helper.h"
 #include "tests/unit/gateway/classify/fake_aggregate.h"
 
 static const char aggregations[] =
@@ -44,13 +43,7 @@ static struct rule_set *compile(bool all)
         buffer_add_str(text, aggregations);
     struct rules_input inputs[] = {{"connector.rules", buffer_bytes(text), true},
                                    {"site.rules", bytes_str(everything), false}};
-    struct rules_diagnostics d;
-    struct rule_set *set = rules_compile(inputs, all ? 2 : 1, &d);
-    for (uint32_t i = 0; i < d.n && !set; i++)
-        fprintf(stderr, "%s", d.items[i].text);
-    rules_diagnostics_release(&d);
-    ck_assert_ptr_nonnull(set);
-    return set;
+    return compile_set(inputs, all ? 2 : 1);
 }
 
 /* One expected or counted number, as "resource|metric|labels". */

@@ -7,8 +7,8 @@
 #include "gateway/stats/stats.h"
 #include "proto/base/buffer.h"
 #include "proto/otlp/write/build.h"
-#include "rules/compile.h"
 #include "tests/lib/unit.h"
+#include "tests/unit/rules/rules_helper.h"
 #include "tests/unit/gateway/classify/fake_aggregate.h"
 
 static const char rules_text[] = "rules 1\n"
@@ -33,15 +33,9 @@ struct world {
 
 static void world_init(struct world *w, const char *text)
 {
-    struct rules_diagnostics d;
     struct error e = {""};
-    struct rules_input input = {"t.rules", bytes_str(text), false};
     *w = (struct world){.budget = BUDGET_INIT((size_t)1 << 30, NULL)};
-    w->set = rules_compile(&input, 1, &d);
-    for (uint32_t i = 0; i < d.n && !w->set; i++)
-        fprintf(stderr, "%s", d.items[i].text);
-    rules_diagnostics_release(&d);
-    ck_assert_ptr_nonnull(w->set);
+    w->set = compile_text(bytes_str(text));
     w->program = unit_made(rules_program_new(w->set, &e));
     w->aggregate = unit_made(aggregate_new(NULL, 0, NULL));
     struct stats *stats = unit_made(stats_new());

@@ -11,9 +11,8 @@
 #include "gateway/look/tap.h"
 #include "proto/base/clock.h"
 #include "proto/pprof/pprof.h"
-#include "rules/compile.h"
 #include "rules/program/program.h"
-#include "tests/lib/unit.h"
+#include "tests/unit/rules/rules_helper.h"
 
 #define NOW (1795338000ull * NSEC_PER_SEC)
 
@@ -417,12 +416,9 @@ UNIT(what_rules_count_is_told_with_its_reason_and_asked_for_by_its_name)
     static const char source[] =
         "rules 1\npack p\ncounter all.time { on cpu }\ncounter gc.time {\n  on cpu\n"
         "  where any frame is \"runtime.gcBgMarkWorker\"\n  label where = type of leaf\n}\n";
-    const struct rules_input input = {"own.rules", bytes_str(source), false};
-    struct rules_diagnostics said;
     struct error e = {""};
     begin();
-    struct rule_set *set = unit_made(rules_compile(&input, 1, &said));
-    rules_diagnostics_release(&said);
+    struct rule_set *set = compile_text(BYTES_LIT(source));
     struct rules_program *program = unit_made(rules_program_new(set, &e));
     store->rules = (struct look_rules){set, program};
     json_object *whole = json(LOOK_RULES, ""), *all = nth(whole, "rows", 0),

@@ -8,7 +8,6 @@
 #include "gateway/export/remote_write/remote_write.h"
 #include "gateway/run/pipeline.h"
 #include "proto/base/macros.h"
-#include "rules/compile.h"
 #include "tests/lib/sweep.h"
 
 #define PUSHES 3
@@ -35,15 +34,11 @@ struct shared { /* made once, with memory */
 static const struct shared *shared(void)
 {
     static struct shared s;
-    struct rules_diagnostics found;
-    struct rules_input input = {"t.rules", bytes_str(rules), false};
     struct error e = {""};
     if (s.set)
         return &s;
     sweep_pause();
-    s.set = rules_compile(&input, 1, &found);
-    ck_assert_msg(s.set != NULL, "%s", found.n ? found.items[0].text : "no memory");
-    rules_diagnostics_release(&found);
+    s.set = compile_text(bytes_str(rules));
     s.program = unit_made(rules_program_new(s.set, &e));
     s.metrics = unit_made(pipeline_metrics(s.program, &s.n_metrics));
     s.stats = unit_made(stats_new());

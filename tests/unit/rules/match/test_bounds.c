@@ -6,7 +6,6 @@
 
 #include "proto/base/buffer.h"
 #include "rules/program/program.h"
-#include "rules/prove/run_tests.h"
 #include "tests/unit/rules/rules_helper.h"
 
 struct text {
@@ -187,16 +186,13 @@ UNIT(a_level_has_4096_predicates)
         }
         for (int i = 0; i < 3; i++)
             put(&t, "counter x.n%d { on cpu  where any frame is \"g%d\" }\n", i, i);
-        struct rules_diagnostics found;
-        struct rules_input input = {"x.rules", buffer_bytes(&t.b), false};
-        struct rule_set *set = unit_made(rules_compile(&input, 1, &found));
+        struct rule_set *set = compile_text(buffer_bytes(&t.b));
         struct error e = {""};
         struct rules_program *p = rules_program_new(set, &e);
         ck_assert_msg((p == NULL) == (over == 1), "%s", e.text);
         if (over)
             ck_assert_ptr_nonnull(strstr(e.text, "4096"));
         rules_program_free(p);
-        rules_diagnostics_release(&found);
         rules_set_free(set);
         buffer_release(&t.b);
     }
@@ -240,17 +236,8 @@ UNIT(labels_are_cut_and_regexes_see_four_kibibytes)
             put(&t, "a");
         put(&t, "\" } }\n");
     }
-    struct rules_diagnostics found;
-    struct rules_input input = {"x.rules", buffer_bytes(&t.b), false};
-    struct rule_set *set = unit_made(rules_compile(&input, 1, &found));
-    rules_diagnostics_release(&found);
-    uint32_t run;
-    ck_assert_int_eq(rules_run_tests(set, &found, &run), 0);
-    for (uint32_t i = 0; i < found.n; i++)
-        fputs(found.items[i].text, stderr);
-    ck_assert_uint_eq(run, 3);
-    ck_assert_uint_eq(found.n, 0);
-    rules_diagnostics_release(&found);
+    struct rule_set *set = compile_text(buffer_bytes(&t.b));
+    ck_assert_uint_eq(pass_tests(set), 3);
     rules_set_free(set);
     buffer_release(&t.b);
 }

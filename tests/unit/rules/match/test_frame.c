@@ -13,10 +13,9 @@
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
-#include "rules/compile.h"
 #include "rules/match/weigh.h"
 #include "rules/program/program.h"
-#include "tests/lib/unit.h"
+#include "tests/unit/rules/rules_helper.h"
 
 #define FRAMES    3u
 #define KEYS      12u
@@ -170,17 +169,6 @@ static struct sample random_sample(struct rng *rng)
     return s;
 }
 
-static struct rule_set *compile(const char *rules)
-{
-    struct rules_diagnostics d;
-    struct rules_input input = {"t.rules", bytes_str(rules), false};
-    struct rule_set *set = rules_compile(&input, 1, &d);
-    for (uint32_t i = 0; i < d.n && !set; i++)
-        fprintf(stderr, "%s", d.items[i].text);
-    rules_diagnostics_release(&d);
-    return unit_made(set);
-}
-
 #define C(name, rest) "counter " name " { describe \"d\" unit \"1\" on any value one " rest " }\n"
 
 /* Columns of one field in some types and of two in others, of another table, of nothing; guards by attribute;
@@ -214,7 +202,7 @@ static const char attributes_rules[] = "rules 1\npack t\n" C(
 
 static void compare(const char *rules, uint32_t rounds)
 {
-    struct rule_set *set = compile(rules);
+    struct rule_set *set = compile_text(bytes_str(rules));
     struct error e = {""};
     struct asked old = {.program = unit_made(rules_program_new(set, &e))};
     struct buffer a = BUFFER_INIT(1 << 16), b = BUFFER_INIT(1 << 16);
@@ -267,8 +255,9 @@ static uint32_t class_of(struct rules_matcher *m, uint32_t type, const char *fun
 /* Names looked up together, some of them twice and some new, of several types: as each alone. */
 UNIT(names_many_at_a_time_give_the_classes_they_give_alone)
 {
-    struct rule_set *set = compile("rules 1\npack t\n" C("a", "where any frame is (jvm and \"com.acme.*\")")
-                                       C("b", "where any frame is (go and \"main.*\")"));
+    struct rule_set *set =
+        compile_text(bytes_str("rules 1\npack t\n" C("a", "where any frame is (jvm and \"com.acme.*\")")
+                                   C("b", "where any frame is (go and \"main.*\")")));
     struct rules_program *p = unit_made(rules_program_new(set, NULL));
     struct rules_matcher *m = unit_made(rules_matcher_new(p, NULL)),
                          *alone = unit_made(rules_matcher_new(p, NULL));
@@ -309,8 +298,9 @@ UNIT(names_many_at_a_time_give_the_classes_they_give_alone)
 /* However many names there are: one class for each thing that rules can tell of them. */
 UNIT(names_of_one_kind_are_of_one_class)
 {
-    struct rule_set *set = compile("rules 1\npack t\n" C("a", "where any frame is (jvm and \"com.acme.*\")")
-                                       C("b", "where any frame is (go and library ~ \"x\")"));
+    struct rule_set *set =
+        compile_text(bytes_str("rules 1\npack t\n" C("a", "where any frame is (jvm and \"com.acme.*\")")
+                                   C("b", "where any frame is (go and library ~ \"x\")")));
     struct rules_program *p = unit_made(rules_program_new(set, NULL));
     struct rules_matcher *m = unit_made(rules_matcher_new(p, NULL));
     char name[64];
@@ -335,10 +325,10 @@ UNIT(names_of_one_kind_are_of_one_class)
 UNIT(what_is_not_asked_is_not_looked_at)
 {
     struct rule_set *set =
-        compile("rules 1\npack t\nparam pattern own = none\n"
-                "table symbol (name) { jvm => function  cpython => file  else => \"\" }\n" C(
-                    "a", "where any frame is (symbol.name ~ \"com.*\")")
-                    C("b", "where any frame is (library ~ own)"));
+        compile_text(bytes_str("rules 1\npack t\nparam pattern own = none\n"
+                               "table symbol (name) { jvm => function  cpython => file  else => \"\" }\n" C(
+                                   "a", "where any frame is (symbol.name ~ \"com.*\")")
+                                   C("b", "where any frame is (library ~ own)")));
     struct rules_program *p = unit_made(rules_program_new(set, NULL));
     struct rules_matcher *m = unit_made(rules_matcher_new(p, NULL));
     const uint32_t type = 1u << RULE_FIELD_TYPE;

@@ -9,47 +9,19 @@
 #include <string.h>
 
 #include "proto/base/buffer.h"
-#include "rules/compile.h"
-#include "tests/lib/unit.h"
-
-static struct rule_set *compile(const char *name, struct bytes text)
-{
-    struct rules_input input = {name, text, false};
-    struct rules_diagnostics d;
-    struct rule_set *set = rules_compile(&input, 1, &d);
-    for (uint32_t i = 0; i < d.n && !set; i++)
-        fprintf(stderr, "%s", d.items[i].text);
-    rules_diagnostics_release(&d);
-    ck_assert_ptr_nonnull(set);
-    return set;
-}
+#include "tests/unit/rules/rules_helper.h"
 
 UNIT(shipped_packs_pass_their_tests)
 {
-    struct rules_input inputs[64];
-    struct rules_diagnostics d;
-    uint32_t n = 0, run;
-    for (const struct embedded_file *f = rules_builtin; f->name && n < 64; f++)
-        inputs[n++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
-    struct rule_set *set = rules_compile(inputs, n, &d);
-    for (uint32_t i = 0; i < d.n && !set; i++)
-        fprintf(stderr, "%s", d.items[i].text);
-    rules_diagnostics_release(&d);
-    ck_assert_ptr_nonnull(set);
-    ck_assert_int_eq(rules_run_tests(set, &d, &run), 0);
-    for (uint32_t i = 0; i < d.n; i++)
-        fprintf(stderr, "%s", d.items[i].text);
-    ck_assert_uint_eq(d.n, 0);
-    ck_assert_uint_eq(run, set->n_tests);
-    ck_assert_uint_ge(run, 18);
-    rules_diagnostics_release(&d);
-    rules_set_free(set);
+    struct compiled shipped = compile_texts(NULL, 0);
+    ck_assert_uint_ge(pass_tests(unit_made(shipped.set)), 18);
+    compiled_free(&shipped);
 }
 
 /* The failures of a file, as text. */
 static char *failures(const char *text, uint32_t expect_n)
 {
-    struct rule_set *set = compile("t.rules", bytes_str(text));
+    struct rule_set *set = compile_text(bytes_str(text));
     struct rules_diagnostics d;
     uint32_t run;
     struct buffer all = BUFFER_INIT(0);
