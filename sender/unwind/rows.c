@@ -148,29 +148,29 @@ static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, u
         f->unsaid = malloc(sizeof *f->unsaid);
     if (!f->unsaid)
         return;
-    uint8_t *code = f->unsaid->code;
-    size_t n = source_read_some(image->source, begin, code, to - begin);
+    const size_t n = source_read_some(image->source, begin, f->unsaid->code, to - begin);
+    struct bytes code = bytes_of(f->unsaid->code, n);
     bool is_begin = begin == from;
     c->last = begin;
     c->end = to;
     for (;;) {
-        size_t first = n, end = 0;
+        size_t first = code.n, at;
         const size_t near = (size_t)(max_of(begin + SWITCH_MAX, c->from) - SWITCH_MAX - begin);
-        const size_t behind = (size_t)min_of((uint64_t)n, max_of(begin, c->to + SWITCH_MAX) - begin);
-        bool has_switch = near < behind && switches_find(bytes_of(code + near, behind - near),
-                                                         (uint32_t)((begin + near) % 16), &first, &end);
-        first += has_switch ? near : 0;
+        const size_t behind = (size_t)min_of((uint64_t)code.n, max_of(begin, c->to + SWITCH_MAX) - begin);
+        bool has_switch = near < behind && switches_find(bytes_of(code.p + near, behind - near),
+                                                         (uint32_t)((begin + near) % 16), &at);
+        if (has_switch)
+            first = near + at;
         c->to_offset = (int64_t)begin;
-        unsaid_run(f->unsaid, first, is_begin, image->entry - begin, on_row, c);
+        unsaid_run(f->unsaid, bytes_of(code.p, first), is_begin, image->entry - begin, on_row, c);
         if (!has_switch)
             return;
-        end += near;
-        c->to_offset = (int64_t)(begin + first);
-        switches_run(bytes_of(code + first, end - first), (uint32_t)((begin + first) % 16), on_row, c);
-        n -= end;
-        begin += end;
+        begin += first;
+        c->to_offset = (int64_t)begin;
+        at = switches_run(bytes_of(code.p + first, behind - first), (uint32_t)(begin % 16), on_row, c);
+        begin += at;
+        code = bytes_from(code, first + at);
         is_begin = true;
-        memmove(code, code + end, n);
     }
 }
 

@@ -146,30 +146,25 @@ static void say_nothing(void *user, uint64_t at, const struct unwind_rule *rule)
     (void)rule;
 }
 
-bool switches_find(struct bytes code, uint32_t at, size_t *ret_first, size_t *ret_end)
+bool switches_find(struct bytes code, uint32_t at, size_t *ret_first)
 {
     const struct output to = {say_nothing, NULL};
-    size_t end = 0, first = 0;
-    for (; first < code.n && end == 0; first += end == 0)
-        end = run_at(code, first, (at + first) % STUB_SIZE == 0, &to);
-    if (end == 0)
-        return false;
+    size_t first = 0;
+    while (first < code.n && run_at(code, first, (at + first) % STUB_SIZE == 0, &to) == 0)
+        first++;
     *ret_first = first;
-    for (; end > 0; end = end < code.n ? run_at(code, end, (at + end) % STUB_SIZE == 0, &to) : 0)
-        *ret_end = min_of(end, code.n); /* the rest of one may be behind what was read */
-    return true;
+    return first < code.n;
 }
 
-bool switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user)
+size_t switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user)
 {
-    struct output to = {on_row, user};
-    bool found = false;
-    for (size_t i = 0; i < code.n;) {
-        size_t end = run_at(code, i, (at + i) % STUB_SIZE == 0, &to);
-        if (end > 0)
-            say(&to, end, (struct unwind_rule){0});
-        found |= end > 0;
-        i = end > 0 ? end : i + 1;
-    }
-    return found;
+    const struct output to = {on_row, user};
+    size_t end = 0;
+    for (size_t next; end < code.n; end = next)
+        if ((next = run_at(code, end, (at + end) % STUB_SIZE == 0, &to)) == 0)
+            break;
+    end = min_of(end, code.n); /* the rest of one may be behind what was read */
+    if (end > 0)
+        say(&to, end, (struct unwind_rule){0});
+    return end;
 }

@@ -16,12 +16,12 @@
 /* No switch is longer. */
 #define SWITCH_MAX 128u
 
-/* The switches in some code, and what begins a context of Boost.Context's, which is its root: on_row is
- * called where the rule changes, `address` being from the code's begin on, which is `at` bytes behind a
- * multiple of 16. False: there is none. */
-bool switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user);
+/* The first switch in some code, or what begins a context of Boost.Context's, which is its root; the code
+ * begins `at` bytes behind a multiple of 16. False: there is none. */
+bool switches_find(struct bytes code, uint32_t at, size_t *ret_first);
 
-/* The first of them, and where it ends, with those that follow on it. False: there is none. */
-bool switches_find(struct bytes code, uint32_t at, size_t *ret_first, size_t *ret_end);
+/* The one that the code begins with and those that follow on it: on_row is called where the rule changes,
+ * `address` being from the code's begin on. Where they end; 0: there is none. */
+size_t switches_run(struct bytes code, uint32_t at, cfi_row_fn on_row, void *user);
 
 #endif

@@ -543,9 +543,11 @@ static struct unwind_rule rule_of(const struct unsaid_frame *f)
     return rule;
 }
 
-void unsaid_run(struct unsaid *u, size_t n, bool is_begin, uint64_t entry, cfi_row_fn on_row, void *user)
+void unsaid_run(struct unsaid *u, struct bytes code, bool is_begin, uint64_t entry, cfi_row_fn on_row,
+                void *user)
 {
-    struct sweep s = {.u = u, .code = bytes_of(u->code, min_of(n, (size_t)UNSAID_MAX)), .is_proven = true};
+    struct sweep s = {
+        .u = u, .code = bytes_of(code.p, min_of(code.n, (size_t)UNSAID_MAX)), .is_proven = true};
     struct chain last = {.end_by = is_begin ? FLOW_RETURN : FLOW_ON};
     uint16_t before = NOT_KNOWN;
     size_t at = 0;

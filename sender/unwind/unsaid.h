@@ -33,14 +33,15 @@ struct unsaid_frame {
 
 /* Memory to work in, 65 KiB. */
 struct unsaid {
-    uint8_t code[UNSAID_MAX];
-    uint16_t at[UNSAID_MAX]; /* of each instruction its frame's number, from 1; 0: none begins there */
+    uint8_t code[UNSAID_MAX]; /* for who has to read it first */
+    uint16_t at[UNSAID_MAX];  /* of each instruction its frame's number, from 1; 0: none begins there */
     struct unsaid_frame frame[UNSAID_FRAMES];
     uint32_t n_frames;
 };
 
-/* Looks through u->code's first n bytes; a function begins at the first if that is so, and the program at
- * `entry`, if that is in it. on_row is called where the rule changes, `address` being from there on. */
-void unsaid_run(struct unsaid *u, size_t n, bool is_begin, uint64_t entry, cfi_row_fn on_row, void *user);
+/* Looks through code, UNSAID_MAX bytes at most; a function begins at the first if that is so, and the program
+ * at `entry`, if that is in it. on_row is called where the rule changes, `address` being from there on. */
+void unsaid_run(struct unsaid *u, struct bytes code, bool is_begin, uint64_t entry, cfi_row_fn on_row,
+                void *user);
 
 #endif

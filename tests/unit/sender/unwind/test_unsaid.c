@@ -32,9 +32,8 @@ static void run(const uint8_t *code, const uint8_t *end, bool is_begin)
 {
     struct unsaid *u = unit_made(malloc(sizeof *u));
     struct filling f = {.end = (size_t)(end - code)};
-    memcpy(u->code, code, f.end);
     memset(rule, 0, sizeof rule);
-    unsaid_run(u, f.end, is_begin, entry_at, on_row, &f);
+    unsaid_run(u, bytes_of(code, f.end), is_begin, entry_at, on_row, &f);
     free(u);
 }
 
