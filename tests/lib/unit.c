@@ -94,11 +94,11 @@ unsigned char *unit_data(const char *name, size_t *ret_len)
     return data;
 }
 
-void unit_made_at(const void *p, const char *what, const char *file, int line)
+void unit_made_at(bool is_made, const char *what, const char *file, int line)
 {
-    if (!p && unit_patience_max != UINT64_MAX && gettid() != getpid())
+    if (!is_made && unit_patience_max != UINT64_MAX && gettid() != getpid())
         _exit(0); /* out of memory in a thread of the case, from where check cannot end it */
-    ck_assert_msg(p != NULL, "%s:%d: %s gave nothing", file, line, what);
+    ck_assert_msg(is_made, "%s:%d: %s gave nothing", file, line, what);
 }
 
 /* ---- the program's folder ---- */

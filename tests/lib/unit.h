@@ -60,13 +60,13 @@ void unit_new_folder(char ret[static UNIT_PATH_MAX]);
 int unit_new_file(char ret[static UNIT_PATH_MAX], const char *ending);
 
 /* What a constructor returned, p; the case fails if that is nothing. */
-#define unit_made(p)                                 \
-    ({                                               \
-        __typeof__(p) made_ = (p);                   \
-        unit_made_at(made_, #p, __FILE__, __LINE__); \
-        made_;                                       \
+#define unit_made(p)                                         \
+    ({                                                       \
+        __typeof__(p) made_ = (p);                           \
+        unit_made_at(made_ != NULL, #p, __FILE__, __LINE__); \
+        made_;                                               \
     })
-void unit_made_at(const void *p, const char *what, const char *file, int line);
+void unit_made_at(bool is_made, const char *what, const char *file, int line);
 
 /* How long a case may wait for something that is due, in ns: `ordinarily`, and a minute at least, for a
  * machine that is busy; but less where an allocation is made to fail, since then it may never come and the

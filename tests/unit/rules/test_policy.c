@@ -141,7 +141,8 @@ UNIT(a_program_says_who_keeps_a_sample)
     /* A pack that is disabled keeps nothing. */
     c = compile_texts((const char *const[]){"rules 1\npack a\nkeep all\n", "rules 1\npack b\ndisable a\n"},
                       2);
-    p = unit_made(rules_program_new(unit_made(c.set), &e));
+    p = rules_program_new(unit_made(c.set), &e);
+    ck_assert_ptr_nonnull(p);
     ck_assert_uint_eq(rules_program_keeps(p), 0);
     rules_program_free(p);
     compiled_free(&c);

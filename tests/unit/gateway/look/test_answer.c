@@ -430,7 +430,7 @@ UNIT(what_rules_count_is_told_with_its_reason_and_asked_for_by_its_name)
                      (int64_t)pushed);
     json_object *gc = nth(whole, "rows", 1), *why = nth(gc, "because", 0);
     ck_assert_str_eq(text(gc, "metric"), "gc.time");
-    ck_assert_str_eq(text(why, "file"), "own.rules");
+    ck_assert_str_eq(text(why, "file"), "t.rules");
     ck_assert_int_eq(number(why, "line"), 6);
     ck_assert_str_eq(text(why, "is"), "runtime.gcBgMarkWorker");
     ck_assert_str_eq(json_object_get_string(nth(gc, "stack", (size_t)number(why, "frame"))),

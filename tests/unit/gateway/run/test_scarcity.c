@@ -9,6 +9,7 @@
 #include "gateway/run/pipeline.h"
 #include "proto/base/macros.h"
 #include "tests/lib/sweep.h"
+#include "tests/unit/rules/rules_helper.h"
 
 #define PUSHES 3
 #define SECOND (uint64_t) NSEC_PER_SEC

@@ -116,7 +116,7 @@ UNIT(libcoro_s_and_ruby_s)
     check(3 + 25, saved(UNWIND_CFA_RSP, 16));
     check(3 + 26, leaf);
     check(3 + 29, leaf);
-    ck_assert_uint_eq(run(BYTES_LIT(PUSHED TURNED POPPED "\x59\xff\xe1")), 30);
+    ck_assert_uint_eq(run(BYTES_LIT(PUSHED TURNED POPPED "\x59\xff\xe1\x90")), 30);
     check(26, leaf);
     check(27, (struct unwind_rule){UNWIND_CFA_RSP, UNWIND_RBP_RA_IN_REG, 2, 0});
 }
