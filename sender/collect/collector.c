@@ -59,7 +59,8 @@ static uint32_t new_file(struct collector *c, const struct process *process, con
         return 0;
     uint32_t number = files_add(c->files, key, fd, user);
     struct file *file = files_get(c->files, number);
-    uint32_t at = file && file->is_elf ? window_file(&c->window, number, key, &file->in_window) : UINT32_MAX;
+    uint32_t at =
+        file && file->is_elf ? window_file(&c->window, number, &file->key, &file->in_window) : UINT32_MAX;
     if (at == UINT32_MAX)
         close(fd);
     else
@@ -91,18 +92,25 @@ static uint32_t file_of(struct collector *c, const struct process *process, stru
 
 /* The index of a file in the window, where it is open for its names to be looked up: while the process is
  * there, as it may be gone when the window ends. UINT32_MAX when memory is out. */
-static uint32_t file_in_window(struct collector *c, const struct process *process,
-                               const struct region *region, uint32_t number, uint64_t now)
+static uint32_t file_in_window(struct collector *c, const struct process *process, struct region *region,
+                               uint64_t now)
 {
-    struct file *file = files_get(c->files, number);
-    uint32_t at = window_file(&c->window, number, &file->key, &file->in_window);
+    struct file *file = files_get(c->files, region->tag);
+    uint32_t at = window_file(&c->window, region->tag, &file->key, &file->in_window);
     if (at == UINT32_MAX || region->inode == 0 || !window_wants(&c->window, at, process->pid))
         return at;
     struct allowance *user = procs_allowance(c->procs, process, now);
     int fd = allowance_take(user, FILES_OPENING) ? procs_open_region(c->procs, process, region) : -EDQUOT;
-    if (fd >= 0)
-        files_check(c->files, number, fd, user);
-    window_met(&c->window, at, process->pid, region->path, fd);
+    uint32_t number = fd >= 0 ? files_check(c->files, region->tag, fd, user) : region->tag;
+    if (number != region->tag) {
+        region->tag = number;
+        file = files_get(c->files, number);
+        at = file ? window_file(&c->window, number, &file->key, &file->in_window) : UINT32_MAX;
+    }
+    if (at == UINT32_MAX)
+        cleanup_close(&fd);
+    else
+        window_met(&c->window, at, process->pid, region->path, fd);
     return at;
 }
 
@@ -119,17 +127,23 @@ static bool open_known(struct collector *c, const struct process *process, const
     const struct region *region = ret->fd < 0 ? maps_find(&process->maps, from->where) : NULL;
     if (region && region->inode == ret->key.inode)
         ret->fd = procs_open_region(c->procs, process, region);
+    if (ret->fd >= 0 && !binary_is_as_written(&ret->key, ret->fd))
+        cleanup_close(&ret->fd);
     return true;
 }
 
+/* The number of a file whose frames are met for the first time. */
 static uint32_t add_known(struct collector *c, const struct collector_code *code, struct allowance *user)
 {
     uint32_t number = files_find(c->files, &code->key);
-    if (number)
-        return number;
     if (code->is_vdso)
-        return files_add_memory(c->files, &code->key, c->vdso);
-    return code->fd >= 0 ? files_add(c->files, &code->key, code->fd, user) : 0;
+        return number ? number : files_add_memory(c->files, &code->key, c->vdso);
+    if (number && binary_key_is(&files_get(c->files, number)->key, &code->key))
+        return number;
+    if (code->fd < 0)
+        return 0;
+    return number ? files_check(c->files, number, code->fd, user)
+                  : files_add(c->files, &code->key, code->fd, user);
 }
 
 /* The number of the file a frame means, and its index in the window, where it is open if it can be. 0: it is
@@ -156,8 +170,6 @@ static uint32_t known_file(struct collector *c, const struct process *process,
         return 0;
     }
     files_remember(c->files, from->file, number);
-    if (code.fd >= 0)
-        files_check(c->files, number, code.fd, user);
     window_met(&c->window, *at, process->pid, bytes_str(code.path), code.fd);
     return number;
 }
@@ -238,10 +250,10 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     uint32_t number = file_of(c, t->process, region, t->now);
     if (!number || !files_get(c->files, number)->is_elf)
         return true;
-    uint32_t at = file_in_window(c, t->process, region, number, t->now);
+    uint32_t at = file_in_window(c, t->process, region, t->now);
     uint64_t virtual;
     if (at != UINT32_MAX &&
-        files_address(c->files, number, address - region->start + region->offset, &virtual))
+        files_address(c->files, region->tag, address - region->start + region->offset, &virtual))
         *ret = (struct frame){.kind = FRAME_FILE, .file = at, .address = virtual};
     return true;
 }

@@ -24,9 +24,9 @@
 
 /* A file of code that a walk met. */
 struct collector_code {
-    struct binary_key key;
+    struct binary_key key; /* its content as of when the walk met it */
     bool is_vdso;
-    int fd; /* the taker's; -1: it cannot be opened (now) */
+    int fd; /* the taker's; -1: it cannot be opened (now), or is another one by now */
     char path[PATH_MAX];
 };
 

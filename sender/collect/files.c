@@ -13,9 +13,8 @@
 struct entry {
     struct file file;
     uint32_t number;
-    uint32_t idle; /* windows without a sample */
-    off_t size;
-    struct timespec changed;
+    uint32_t idle;   /* windows without a sample */
+    bool is_written; /* over: it is found no more */
     struct elf_segment *segment;
     uint32_t n_segments;
 };
@@ -81,15 +80,12 @@ void files_remember(struct files *f, uint32_t serial, uint32_t number)
     f->known[serial % UNWIND_FILES].number = number;
 }
 
-/* Reads the segments, in place of what is known. What is no ELF file, or finds no memory, has none. */
+/* Reads the segments. What is no ELF file, or finds no memory, has none. */
 static void entry_read(struct entry *e, struct source *s, struct allowance *user)
 {
     struct elf elf;
     struct allowance allowance = {.left = FILES_COST_MAX, .from = user};
     s->allowance = &allowance;
-    free(e->segment);
-    e->segment = NULL;
-    e->n_segments = 0;
     e->file.is_elf = elf_read(&elf, s) == 0;
     size_t n = e->file.is_elf ? elf.n_segments : 0;
     if (n == 0 || !(e->segment = malloc(n * sizeof *e->segment)))
@@ -114,9 +110,16 @@ static struct entry *add(struct files *f, const struct binary_key *key)
     return e;
 }
 
+static void lose_key(struct files *f, struct entry *e)
+{
+    if (!e->is_written)
+        hash_table_remove(&f->by_key, hash_of(&e->file.key), e->number - 1);
+    e->is_written = true;
+}
+
 static void forget(struct files *f, struct entry *e)
 {
-    hash_table_remove(&f->by_key, hash_of(&e->file.key), e->number - 1);
+    lose_key(f, e);
     for (uint32_t i = 0; i < UNWIND_FILES; i++)
         if (f->known[i].number == e->number)
             f->known[i].number = 0;
@@ -131,8 +134,7 @@ uint32_t files_add(struct files *f, const struct binary_key *key, int fd, struct
     struct entry *e = foreign_stat(fd, &st) == 0 && source_file(&source, fd) == 0 ? add(f, key) : NULL;
     if (!e)
         return 0;
-    e->size = st.st_size;
-    e->changed = st.st_ctim;
+    e->file.key.content = foreign_content(&st);
     entry_read(e, &source, user);
     if (!allowance_is_spent(user))
         return e->number;
@@ -150,18 +152,17 @@ uint32_t files_add_memory(struct files *f, const struct binary_key *key, struct 
     return e->number;
 }
 
-void files_check(struct files *f, uint32_t number, int fd, struct allowance *user)
+uint32_t files_check(struct files *f, uint32_t number, int fd, struct allowance *user)
 {
     struct stat st;
-    struct source source;
     struct entry *e = f->entry[number - 1];
-    if (allowance_is_spent(user) || foreign_stat(fd, &st) < 0 ||
-        foreign_is_unchanged(&st, e->size, e->changed))
-        return;
-    if (source_file(&source, fd) == 0)
-        entry_read(e, &source, user);
-    e->size = allowance_is_spent(user) ? -1 : st.st_size; /* what was not read to its end is read again */
-    e->changed = st.st_ctim;
+    if (foreign_stat(fd, &st) < 0)
+        return 0;
+    if (foreign_content_is(foreign_content(&st), e->file.key.content))
+        return number;
+    struct binary_key key = e->file.key;
+    lose_key(f, e);
+    return files_add(f, &key, fd, user);
 }
 
 struct file *files_get(struct files *f, uint32_t number)

@@ -31,7 +31,8 @@ struct file {
 struct files *files_new(void);
 struct files *files_free(struct files *f); /* returns NULL */
 
-/* The number of a file met before, from 1; 0: unknown. Numbers hold until files_sweep. */
+/* The number of a file met before, from 1, as it was found last, whatever its key says of its content; 0:
+ * unknown. Numbers hold until files_sweep. */
 uint32_t files_find(const struct files *f, const struct binary_key *key);
 
 /* The number of the file that frames mean by a serial (struct sample_frame), as files_remember was told; 0:
@@ -45,14 +46,16 @@ void files_remember(struct files *f, uint32_t serial, uint32_t number);
 #define FILES_OPENING  8192u
 
 /* Adds a file by its headers, which are read here at that user's cost (NULL: nobody's); the descriptor stays
- * the caller's. Its number; 0 when memory, FILES_MAX or the allowance is out. */
+ * the caller's, and tells the content of the key. Its number; 0 when memory, FILES_MAX or the allowance is
+ * out. */
 uint32_t files_add(struct files *f, const struct binary_key *key, int fd, struct allowance *user);
 
 /* The same for an ELF image in memory. */
 uint32_t files_add_memory(struct files *f, const struct binary_key *key, struct bytes image);
 
-/* Reads a file's headers again if it has changed since, and the user has allowance left. */
-void files_check(struct files *f, uint32_t number, int fd, struct allowance *user);
+/* The number of a file that is open now: the one it has, or, if something else has been written in it since,
+ * a new one, as files_add. What was met of it before stays what it was, under the old one. */
+uint32_t files_check(struct files *f, uint32_t number, int fd, struct allowance *user);
 
 /* NULL: there is none of this number (any more). */
 struct file *files_get(struct files *f, uint32_t number);

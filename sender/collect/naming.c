@@ -52,8 +52,6 @@ static uint32_t number_of(struct naming *n, const struct window *w, struct windo
     struct allowance *user = payer(n, w, f, now);
     uint32_t number = binaries_find(n->binaries, &f->key);
     binaries_charge(n->binaries, number, user);
-    if (number && f->fd >= 0 && !binaries_is_of(n->binaries, number, f->fd))
-        binaries_reopen(n->binaries, number, take_fd_of(f));
     if (number)
         return number;
     if (f->key.inode == collector_vdso.inode)

@@ -56,6 +56,24 @@ static inline bool foreign_is_unchanged(const struct stat *st, int64_t size, str
            st->st_ctim.tv_nsec == changed.tv_nsec;
 }
 
+/* What is in a file, by when it was written: links, owners and modes, which change what is said above, do not
+ * change this. Its owner can set the time back, and gets his own file's old names by it. */
+struct foreign_content {
+    uint64_t size;
+    uint64_t written; /* nanoseconds since 1970; seconds that do not fit are cut off */
+};
+
+static inline struct foreign_content foreign_content(const struct stat *st)
+{
+    return (struct foreign_content){(uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec * 1000000000 +
+                                                               (uint64_t)st->st_mtim.tv_nsec};
+}
+
+static inline bool foreign_content_is(struct foreign_content a, struct foreign_content b)
+{
+    return a.size == b.size && a.written == b.written;
+}
+
 /* Whether what an open file says of another one, whose owner is `owner`, is to be believed: it is root's or
  * that owner's. */
 bool foreign_may_speak(int fd, uint32_t owner);

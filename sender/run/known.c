@@ -14,6 +14,7 @@
 struct known_file {
     uint32_t serial; /* 0: none */
     struct unwind_key key;
+    struct foreign_content content;
     char *path; /* never NULL where there is a file */
 };
 
@@ -71,13 +72,16 @@ struct known *known_free(struct known *k)
 static void describe(struct known_file *f, int fd)
 {
     char path[PATH_MAX];
+    struct stat st;
+    if (fd >= 0 && foreign_stat(fd, &st) == 0)
+        f->content = foreign_content(&st);
     bool has_name = fd >= 0 && opener_name(fd, path).n > 0;
     f->path = strdup(has_name ? path : "");
 }
 
 void known_add(struct known *k, uint32_t serial, const struct unwind_key *key, int fd)
 {
-    struct known_file fresh = {serial, *key, NULL};
+    struct known_file fresh = {.serial = serial, .key = *key, .content = {key->size, key->mtime}};
     int copy = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     describe(&fresh, fd);
     pthread_mutex_lock(&k->lock);
@@ -103,6 +107,7 @@ bool known_open(struct known *k, uint32_t serial, uint32_t user, struct collecto
     const struct known_file *file = &k->file[serial % UNWIND_FILES];
     bool is_there = serial && file->serial == serial;
     struct unwind_key key = file->key;
+    struct foreign_content content = file->content;
     if (is_there) {
         snprintf(ret->path, sizeof ret->path, "%s", file->path);
         ret->fd = open_copy(k, serial);
@@ -111,8 +116,10 @@ bool known_open(struct known *k, uint32_t serial, uint32_t user, struct collecto
     if (!is_there)
         return false;
     ret->is_vdso = key.inode == 0;
-    ret->key =
-        (struct binary_key){.inode = key.inode, .major = key.device >> 20, .minor = key.device & 0xfffff};
+    ret->key = (struct binary_key){
+        .inode = key.inode, .major = key.device >> 20, .minor = key.device & 0xfffff, .content = content};
+    if (ret->fd >= 0 && !binary_is_as_written(&ret->key, ret->fd))
+        cleanup_close(&ret->fd);
     if (ret->fd < 0 && *ret->path == '/')
         ret->fd = opener_named(ret->path, &key, user);
     return true;

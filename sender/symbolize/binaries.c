@@ -43,9 +43,8 @@ struct entry {
     struct source source;
     int fd; /* -1: closed, or memory */
     bool is_memory;
-    bool has_names; /* there is a table to look in */
     struct timespec changed;
-    struct names_set *names; /* NULL: memory was out; it stays nameless */
+    struct names_set *names; /* NULL: there is no table to look in, or memory was out; it stays nameless */
     uint32_t met_pid;        /* where it was met last */
     char *met_path;
     enum debug_state debug;
@@ -125,13 +124,29 @@ struct binaries *binaries_free(struct binaries *b)
     return NULL;
 }
 
+bool binary_key_is(const struct binary_key *a, const struct binary_key *b)
+{
+    return a->inode == b->inode && a->major == b->major && a->minor == b->minor &&
+           foreign_content_is(a->content, b->content);
+}
+
+static bool is_as_written(const struct binary_key *key, int fd, struct stat *ret)
+{
+    return foreign_stat(fd, ret) == 0 && foreign_content_is(foreign_content(ret), key->content);
+}
+
+bool binary_is_as_written(const struct binary_key *key, int fd)
+{
+    struct stat st;
+    return is_as_written(key, fd, &st);
+}
+
 /* A few hundred files, looked up once a region: regions remember the number. */
 uint32_t binaries_find(const struct binaries *b, const struct binary_key *key)
 {
     for (uint32_t i = 0; i < BINARIES_MAX; i++) {
         const struct entry *e = b->entry[i];
-        if (e && e->binary.key.inode == key->inode && e->binary.key.major == key->major &&
-            e->binary.key.minor == key->minor)
+        if (e && binary_key_is(&e->binary.key, key))
             return i + 1;
     }
     return 0;
@@ -141,7 +156,6 @@ uint32_t binaries_find(const struct binaries *b, const struct binary_key *key)
  * anybody can write another one's build id into his. */
 struct names_key {
     struct binary_key file;
-    uint64_t size;
     int64_t changed[2];
     uint64_t mount; /* of a file on no block device … */
     uint8_t boot[16];
@@ -155,8 +169,7 @@ static bool names_key(const struct binaries *b, const struct entry *e, struct na
 {
     static const uint8_t unknown[sizeof b->boot];
     struct statx x = {0};
-    *ret = (struct names_key){
-        .file = e->binary.key, .size = e->source.size, .changed = {e->changed.tv_sec, e->changed.tv_nsec}};
+    *ret = (struct names_key){.file = e->binary.key, .changed = {e->changed.tv_sec, e->changed.tv_nsec}};
     if (!b->options.stored || e->fd < 0 ||
         statx(e->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID_UNIQUE, &x) < 0)
         return false;
@@ -192,13 +205,10 @@ static struct names_set *open_names(struct binaries *b, const struct entry *e)
     return set;
 }
 
-/* Reads the headers, in place of what is known. */
 static void entry_read(struct binaries *b, struct entry *e)
 {
     struct binary *binary = &e->binary;
-    memset(&binary->elf, 0, sizeof binary->elf);
     binary->is_elf = elf_read(&binary->elf, &e->source) == 0;
-    *binary->htlhash = 0;
     if (binary->is_elf) {
         pclntab_find(&binary->elf, &e->source);
         elf_htlhash(&e->source, binary->htlhash);
@@ -206,10 +216,8 @@ static void entry_read(struct binaries *b, struct entry *e)
     const struct elf *elf = &binary->elf;
     bool has_native = elf->symbols.size || elf->dynamic.size || elf->mini_debug.size ||
                       elf->debug_link.size || elf->build_id_n || elf->debug[ELF_DEBUG_INFO].size;
-    e->has_names = elf->go_lines.size || (has_native && !b->options.addresses_only);
-    e->debug = DEBUG_UNKNOWN;
-    names_close(e->names);
-    e->names = e->has_names ? open_names(b, e) : NULL;
+    bool has_names = elf->go_lines.size || (has_native && !b->options.addresses_only);
+    e->names = has_names ? open_names(b, e) : NULL;
 }
 
 static uint32_t add(struct binaries *b, const struct binary_key *key, const char *name, struct entry *fresh)
@@ -241,7 +249,7 @@ uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const ch
 {
     struct stat st;
     struct entry *e = b->n_open < BINARIES_OPEN_MAX ? calloc(1, sizeof *e) : NULL;
-    if (e && (foreign_stat(fd, &st) < 0 || source_file(&e->source, fd) < 0)) {
+    if (e && (!is_as_written(key, fd, &st) || source_file(&e->source, fd) < 0)) {
         free(e);
         e = NULL;
     }
@@ -309,42 +317,21 @@ bool binaries_want(struct binaries *b, uint32_t number, uint64_t address, uint64
     return false;
 }
 
-static bool is_unchanged(const struct entry *e, const struct stat *st)
-{
-    return foreign_is_unchanged(st, (int64_t)e->source.size, e->changed);
-}
-
-bool binaries_is_of(const struct binaries *b, uint32_t number, int fd)
-{
-    const struct entry *e = entry_of(b, number);
-    struct stat st;
-    return e->is_memory || foreign_stat(fd, &st) < 0 || is_unchanged(e, &st);
-}
-
 bool binaries_reopen(struct binaries *b, uint32_t number, int fd)
 {
     struct entry *e = entry_of(b, number);
     struct stat st;
     struct source source;
-    if (e->fd >= 0 || e->is_memory || b->n_open >= BINARIES_OPEN_MAX || foreign_stat(fd, &st) < 0 ||
-        source_file(&source, fd) < 0) {
+    if (e->fd >= 0 || e->is_memory || b->n_open >= BINARIES_OPEN_MAX ||
+        !is_as_written(&e->binary.key, fd, &st) || source_file(&source, fd) < 0) {
         close(fd);
         return false;
     }
-    bool changed = !is_unchanged(e, &st);
     source.allowance = e->source.allowance;
     e->fd = fd;
     e->source = source;
-    e->changed = st.st_ctim;
     b->n_open++;
-    if (!changed)
-        return true;
-    entry_read(b, e);
-    if (!allowance_is_spent(source.allowance))
-        return true;
-    entry_close(b, e);
-    e->source.size = UINT64_MAX; /* read again when it is opened next */
-    return false;
+    return true;
 }
 
 void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user)

@@ -5,9 +5,9 @@
  * No symbol table is held. An address that has no name yet is noted (binaries_want); between windows one pass
  * over each file's tables names all of them (binaries_resolve) and leaves the whole function behind, so that
  * a function is looked up once. Files are open only from the first unnamed address of a window to its end.
- * Names belong to a file as of its last change (device, inode, size, change time) and outlive its processes.
- * What the file says that it is, its build id, is the user's word: who copies a program's into his own would
- * else choose its names.
+ * Names belong to a file as it was written (device, inode, size, time of its last writing) and outlive its
+ * processes: one that is written anew in its place is another. What the file says that it is, its build id,
+ * is the user's word: who copies a program's into his own would else choose its names.
  *
  * One thread.
  */
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
+#include "sender/foreign/open.h"
 #include "sender/symbolize/elf/elf.h"
 
 struct binaries;
@@ -46,6 +47,7 @@ struct binaries;
 struct binary_key {
     uint64_t inode;
     uint32_t major, minor;
+    struct foreign_content content;
 };
 
 struct binary {
@@ -83,12 +85,17 @@ void binaries_configure(struct binaries *b,
                         const struct binaries_options *options); /* before the first file */
 struct binaries *binaries_free(struct binaries *b);              /* returns NULL */
 
+bool binary_key_is(const struct binary_key *a, const struct binary_key *b);
+
+/* Whether an open file has what it had when it got its key. */
+bool binary_is_as_written(const struct binary_key *key, int fd);
+
 /* The number of a file met before, from 1; 0: unknown. Numbers hold until binaries_sweep. */
 uint32_t binaries_find(const struct binaries *b, const struct binary_key *key);
 
 /* Adds a file: reads its headers, at that user's cost (NULL: nobody's), and keeps the descriptor, which is
- * taken over in any case, until binaries_resolve. Its number, or 0 when memory, BINARIES_MAX,
- * BINARIES_OPEN_MAX or the allowance is out. */
+ * taken over in any case, until binaries_resolve. Its number, or 0 when something else has been written in
+ * it since, or memory, BINARIES_MAX, BINARIES_OPEN_MAX or the allowance is out. */
 uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const char *name, int fd,
                       struct allowance *user);
 
@@ -107,12 +114,8 @@ void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char 
  * allowance does not reach is named when there is some again. */
 void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user);
 
-/* Whether what is known of a file is of what is open there; if not, it is to be reopened before anything is
- * wanted of it. */
-bool binaries_is_of(const struct binaries *b, uint32_t number, int fd);
-
-/* Takes over a descriptor of the same file; true: it is open now. If the file has changed meanwhile, what was
- * known of it is replaced, and what had been wanted in this window is known no more. */
+/* Takes over a descriptor of the same file; true: it is open now. What has been written in it since is not
+ * looked at. */
 bool binaries_reopen(struct binaries *b, uint32_t number, int fd);
 
 /* Notes that an ELF address will be named; it was in so many samples more. True: the file is not open and

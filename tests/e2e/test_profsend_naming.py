@@ -6,7 +6,7 @@ import subprocess
 import urllib.request
 
 import pytest
-from profiles import Receiver as Stacks, started
+from profiles import Receiver as Stacks, cpu_seconds, started
 from programs import BUILD, Process, free_port, running, wait_for
 from test_profsend_kinds import Kinds
 
@@ -124,3 +124,30 @@ def test_a_file_whose_inode_changes_keeps_its_names(tmp_path):
             assert sender.stop() == 0, sender.log()
     unnamed = {stack.names: n for stack, n in receiver.stacks.items() if any(name.startswith("0x") for name in stack.names)}
     assert not unnamed, unnamed
+
+
+def test_what_is_written_over_is_not_called_by_what_came_after(tmp_path):
+    """One inode, another program each time, all in one window: a name is the right one, or there is none."""
+    texts = {}
+    for i in range(4):
+        (tmp_path / "p.c").write_text(f"static volatile unsigned s; __attribute__((noinline)) void work_{i}(void) "
+                                      f"{{ for (int i = 0; i < 1000000; i++) s++; }} int main(void) {{ for (;;) work_{i}(); }}")
+        subprocess.run(["gcc", "-O1", "p.c", "-o", f"p{i}"], check=True, cwd=tmp_path)
+        texts[i] = (tmp_path / f"p{i}").read_bytes()
+    program, pids = tmp_path / "pg-over", {}
+    with Stacks() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "30s",
+                          "--frequency", "199", "--include", "executable=pg-over"])
+        with running(sender):
+            started(sender)
+            for i, text in texts.items():
+                program.write_bytes(text)
+                program.chmod(0o755)
+                busy = Process([program])
+                with running(busy):
+                    pids[busy.pid] = i
+                    wait_for(lambda: cpu_seconds(busy.pid) > 0.5, "its CPU time")
+            assert sender.stop() == 0, sender.log()
+    said = {pid: {name for stack in receiver.of(pid) for name in stack.names if name.startswith("work_")} for pid in pids}
+    assert all(names <= {f"work_{pids[pid]}"} for pid, names in said.items()), (said, pids)
+    assert said[max(pids, key=pids.get)], "the last one is there to be read"

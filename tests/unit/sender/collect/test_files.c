@@ -51,7 +51,7 @@ UNIT(a_file_offset_becomes_an_address)
     files_free(f);
 }
 
-UNIT(what_is_no_elf_file_is_known_as_that_and_read_again_when_it_changes)
+UNIT(what_is_no_elf_file_is_known_as_that_and_another_when_it_is_written_over)
 {
     char path[UNIT_PATH_MAX];
     struct files *f = unit_made(files_new());
@@ -68,10 +68,21 @@ UNIT(what_is_no_elf_file_is_known_as_that_and_read_again_when_it_changes)
     char *bytes = malloc((size_t)st.st_size);
     ck_assert_int_eq(read(self, bytes, (size_t)st.st_size), st.st_size);
     ck_assert_int_eq(pwrite(fd, bytes, (size_t)st.st_size, 0), st.st_size);
-    files_check(f, number, fd, NULL);
-    ck_assert(files_get(f, number)->is_elf);
-    ck_assert(files_address(f, number, g.file_offset, &at));
+    uint32_t second = files_check(f, number, fd, NULL);
+    ck_assert(second != 0 && second != number);
+    ck_assert(files_get(f, second)->is_elf);
+    ck_assert(files_address(f, second, g.file_offset, &at));
     ck_assert_uint_eq(at, g.address);
+    ck_assert_uint_eq(files_find(f, &self_key), second);
+    ck_assert_int_eq(fchmod(fd, 0700), 0);
+    ck_assert_uint_eq(files_check(f, second, fd, NULL), second);
+    ck_assert(!files_get(f, number)->is_elf); /* what it was when it was met */
+    for (uint32_t i = 0; i <= FILES_IDLE_WINDOWS; i++) {
+        ck_assert(files_address(f, second, g.file_offset, &at));
+        files_sweep(f);
+    }
+    ck_assert_ptr_null(files_get(f, number));
+    ck_assert_uint_eq(files_find(f, &self_key), second);
     free(bytes);
     close(fd);
     close(self);

@@ -626,9 +626,12 @@ UNIT(nothing_is_sent_of_who_is_dropped)
 /* Serial 7 is this very program, 8 nothing any more. */
 static bool code_of_7(void *user, uint32_t serial, uint32_t whose, struct collector_code *ret)
 {
+    struct stat st;
     (*(uint32_t *)user)++;
     *ret = (struct collector_code){
         .key = {.inode = 123, .minor = 4}, .fd = open("/proc/self/exe", O_RDONLY), .path = "/gone/program"};
+    ck_assert_int_eq(fstat(ret->fd, &st), 0);
+    ret->key.content = foreign_content(&st);
     return serial == 7;
 }
 

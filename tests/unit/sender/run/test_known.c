@@ -51,6 +51,14 @@ UNIT(a_file_is_opened_while_it_is_the_one)
     known_rest(k);
     ck_assert(opens(k, 7)); /* by its name */
 
+    int written = make(path, "three");
+    ck_assert(!opens(k, 7)); /* written over, in place */
+    ck_assert(known_open(k, 7, 1, &code));
+    ck_assert_uint_eq(code.key.content.size, 3); /* still what it was */
+    close(written);
+    close(make(path, "one"));
+    ck_assert(opens(k, 7));
+
     close(make(other, "two")); /* of the same size and time, which anybody can make */
     ck_assert_int_eq(rename(other, path), 0);
     ck_assert(!opens(k, 7));

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "sender/symbolize/elf/elf.h"
+#include "sender/symbolize/binaries.h"
 
 struct built {
     char folder[UNIT_PATH_MAX];
@@ -69,6 +69,16 @@ static inline int built_open(const struct built *b, const char *name)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ck_assert_int_ge(fd, 0);
     return fd;
+}
+
+/* Adds a file as it is now, under that key; its number. */
+static inline uint32_t built_add(struct binaries *b, struct binary_key key, const char *name, int fd,
+                                 struct allowance *user)
+{
+    struct stat st;
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    key.content = foreign_content(&st);
+    return binaries_add(b, &key, name, fd, user);
 }
 
 /* The descriptor stays open to the end of the case. */

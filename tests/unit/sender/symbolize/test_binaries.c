@@ -37,9 +37,10 @@ static bool is_called(const struct binaries *b, uint32_t number, uint64_t addres
 UNIT(a_name_is_found_once_and_kept_without_the_file)
 {
     struct binaries *b = unit_made(binaries_new());
-    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY), NULL);
+    uint32_t number = built_add(b, key, "self", open("/proc/self/exe", O_RDONLY), NULL);
     ck_assert_uint_ne(number, 0);
-    ck_assert_uint_eq(binaries_find(b, &key), number);
+    ck_assert_uint_eq(binaries_find(b, &binaries_get(b, number)->key), number);
+    ck_assert_uint_eq(binaries_find(b, &key), 0); /* who does not say what is in it */
     uint64_t at = address_of_one();
     ck_assert(!binaries_want(b, number, at, 1)); /* still open */
     ck_assert_uint_eq(binaries_name(b, number, at).n_lines, 0);
@@ -72,8 +73,7 @@ static uint64_t start(const struct built *built, const char *want)
     snprintf(path, sizeof path, "%s/program", built->folder);
     int fd = built_open(built, "program");
     ck_assert_int_eq(fstat(fd, &st), 0);
-    uint32_t number =
-        binaries_add(b, &(struct binary_key){.inode = st.st_ino, .major = 1}, "program", fd, NULL);
+    uint32_t number = built_add(b, (struct binary_key){.inode = st.st_ino, .major = 1}, "program", fd, NULL);
     ck_assert_uint_ne(number, 0);
     uint64_t at = binaries_get(b, number)->elf.entry;
     binaries_met(b, number, 0, path);
@@ -126,9 +126,9 @@ UNIT(a_copied_build_id_lends_no_names)
                   id, id),
         0);
     uint32_t lying =
-        binaries_add(b, &(struct binary_key){.inode = 1}, "lying", built_open(&built, "lying"), NULL);
+        built_add(b, (struct binary_key){.inode = 1}, "lying", built_open(&built, "lying"), NULL);
     uint32_t honest =
-        binaries_add(b, &(struct binary_key){.inode = 2}, "honest", built_open(&built, "honest"), NULL);
+        built_add(b, (struct binary_key){.inode = 2}, "honest", built_open(&built, "honest"), NULL);
     ck_assert(lying && honest);
     const struct elf *x = &binaries_get(b, lying)->elf, *y = &binaries_get(b, honest)->elf;
     ck_assert_mem_eq(x->build_id, y->build_id, sizeof x->build_id);
@@ -147,33 +147,54 @@ UNIT(a_copied_build_id_lends_no_names)
     built_free(&built);
 }
 
-UNIT(a_file_that_is_another_now_is_read_anew)
+UNIT(what_is_written_over_is_another_file)
 {
+    cleanup(built_free) struct built built = built_new();
+    built_need("gcc");
+    built_text(&built, "program.c",
+               "int NAME(int x) { return x * 7; }\nint main(int n, char **v) { return NAME(n); }\n");
+    ck_assert_int_eq(built_run(&built, "gcc -O0 -DNAME=once -Wl,-e,once program.c -o program && "
+                                       "gcc -O0 -DNAME=late -Wl,-e,late program.c -o late"),
+                     0);
     struct binaries *b = unit_made(binaries_new());
-    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY), NULL);
-    ck_assert_uint_ne(number, 0);
-    binaries_want(b, number, address_of_one(), 1);
+    uint32_t once = built_add(b, key, "program", built_open(&built, "program"), NULL);
+    ck_assert_uint_ne(once, 0);
+    uint64_t at = binaries_get(b, once)->elf.entry, other = at + 0x40; /* main, or what is behind it */
+    binaries_want(b, once, at, 1);
     binaries_resolve(b);
-    int other = open("/bin/true", O_RDONLY);
-    ck_assert(!binaries_is_of(b, number, other));
-    ck_assert(binaries_reopen(b, number, other));
-    ck_assert(binaries_is_of(b, number, other));
-    ck_assert_uint_eq(binaries_name(b, number, address_of_one()).n_lines, 0);
+    ck_assert(is_called(b, once, at, "once"));
+    ck_assert_int_eq(built_run(&built, "chmod 700 program && ln program link"), 0); /* no writing */
+    ck_assert(binaries_want(b, once, other, 1));
+    ck_assert(binaries_reopen(b, once, built_open(&built, "program")));
+    binaries_resolve(b);
+    ck_assert_int_eq(built_run(&built, "cat late > program"), 0);
+    ck_assert(!binaries_reopen(b, once, built_open(&built, "program")));
+    ck_assert(is_called(b, once, at, "once"));
+    uint32_t late = built_add(b, key, "program", built_open(&built, "program"), NULL);
+    ck_assert(late != 0 && late != once);
+    binaries_want(b, late, at, 1);
+    binaries_resolve(b);
+    ck_assert(is_called(b, late, at, "late"));
+    ck_assert(is_called(b, once, at, "once"));
+    /* a key from before: nothing of what is there now is told by it */
+    struct binary_key before = binaries_get(b, once)->key;
+    before.inode++;
+    ck_assert_uint_eq(binaries_add(b, &before, "program", built_open(&built, "program"), NULL), 0);
     binaries_free(b);
 }
 
 UNIT(idle_files_are_forgotten)
 {
     struct binaries *b = unit_made(binaries_new());
-    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY), NULL);
+    uint32_t number = built_add(b, key, "self", open("/proc/self/exe", O_RDONLY), NULL);
     ck_assert_uint_ne(number, 0);
     for (uint32_t i = 0; i < BINARIES_IDLE_WINDOWS; i++)
         binaries_sweep(b);
-    ck_assert_ptr_nonnull(binaries_get(b, number));
+    const struct binary_key self = unit_made(binaries_get(b, number))->key;
     binaries_sweep(b);
     ck_assert_ptr_null(binaries_get(b, number));
     ck_assert_ptr_null(binaries_get(b, 0));
-    ck_assert_uint_eq(binaries_find(b, &key), 0);
+    ck_assert_uint_eq(binaries_find(b, &self), 0);
     binaries_free(b);
 }
 
@@ -182,11 +203,11 @@ UNIT(no_more_files_are_open_than_allowed)
     struct binaries *b = unit_made(binaries_new());
     for (uint32_t i = 0; i < BINARIES_OPEN_MAX; i++)
         ck_assert_uint_ne(
-            binaries_add(b, &(struct binary_key){.inode = i + 1}, "x", open("/bin/true", O_RDONLY), NULL), 0);
-    ck_assert_uint_eq(binaries_add(b, &key, "x", open("/bin/true", O_RDONLY), NULL), 0);
+            built_add(b, (struct binary_key){.inode = i + 1}, "x", open("/bin/true", O_RDONLY), NULL), 0);
+    ck_assert_uint_eq(built_add(b, key, "x", open("/bin/true", O_RDONLY), NULL), 0);
     binaries_resolve(b);
     ck_assert_uint_ne(
-        binaries_add(b, &(struct binary_key){.inode = 9999}, "x", open("/bin/true", O_RDONLY), NULL), 0);
+        built_add(b, (struct binary_key){.inode = 9999}, "x", open("/bin/true", O_RDONLY), NULL), 0);
     binaries_free(b);
 }
 
@@ -196,7 +217,7 @@ UNIT(what_a_process_cannot_pay_its_user_does)
     struct allowance all = {.left = 1 << 30}, user = {.left = 1 << 30, .from = &all},
                      share = {.left = 1 << 20, .from = &user};
     struct binaries *b = unit_made(binaries_new());
-    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY), &share);
+    uint32_t number = built_add(b, key, "self", open("/proc/self/exe", O_RDONLY), &share);
     ck_assert_uint_ne(number, 0);
     user.left = share.left = 1; /* enough to begin with */
     binaries_want(b, number, address_of_one(), 1);
@@ -228,7 +249,7 @@ UNIT(two_addresses_where_a_program_begins_are_named)
     struct elf elf;
     built_read(&built, "program", &s, &elf);
     struct binaries *b = unit_made(binaries_new());
-    uint32_t number = binaries_add(b, &key, "program", built_open(&built, "program"), NULL);
+    uint32_t number = built_add(b, key, "program", built_open(&built, "program"), NULL);
     (void)binaries_want(b, number, elf.entry + 7, 1);
     (void)binaries_want(b, number, elf.entry + 31, 1);
     binaries_resolve(b);
@@ -261,7 +282,7 @@ UNIT(each_address_of_a_large_function_is_named_whatever_was_asked_before)
     struct elf elf;
     built_read(&built, "program", &s, &elf);
     struct binaries *b = unit_made(binaries_new());
-    uint32_t number = binaries_add(b, &key, "program", built_open(&built, "program"), NULL);
+    uint32_t number = built_add(b, key, "program", built_open(&built, "program"), NULL);
     for (uint32_t at = 0, windows = 0; at < 8192; windows++) {
         int fd = built_open(&built, "program");
         if (!binaries_want(b, number, elf.entry + at, 1))

@@ -104,7 +104,7 @@ static void comes_late(bool busy)
     struct binaries *b = unit_made(binaries_new());
     binaries_configure(b, &(struct binaries_options){.fetch = f});
     uint32_t number =
-        binaries_add(b, &(struct binary_key){.inode = 1}, "program", built_open(&built, "program"), NULL);
+        built_add(b, (struct binary_key){.inode = 1}, "program", built_open(&built, "program"), NULL);
     ck_assert_uint_ne(number, 0);
     uint64_t at = binaries_get(b, number)->elf.entry, other = at;
     struct binary_name name;

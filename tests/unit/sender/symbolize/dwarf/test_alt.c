@@ -58,7 +58,7 @@ static char *all_answers(const struct built *b, const char *program, uint32_t *r
     snprintf(path, sizeof path, "%s/%s", b->folder, program);
     ck_assert_int_eq(stat(path, &st), 0);
     uint32_t number =
-        binaries_add(names, &(struct binary_key){.inode = st.st_ino}, program, built_open(b, program), NULL);
+        built_add(names, (struct binary_key){.inode = st.st_ino}, program, built_open(b, program), NULL);
     ck_assert_uint_ne(number, 0);
     binaries_met(names, number, 0, path);
     struct elf_section code = binaries_get(names, number)->elf.text;

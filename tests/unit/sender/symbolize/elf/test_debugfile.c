@@ -113,7 +113,7 @@ static struct binary_name look_up(struct binaries *b, const struct built *built,
 {
     char path[128];
     snprintf(path, sizeof path, "%s/%s", built->folder, file);
-    uint32_t number = binaries_add(b, &key, file, built_open(built, file), NULL);
+    uint32_t number = built_add(b, key, file, built_open(built, file), NULL);
     ck_assert_uint_ne(number, 0);
     binaries_met(b, number, (uint32_t)getpid(), path);
     ck_assert(!binaries_want(b, number, address, 1));
