@@ -8,6 +8,7 @@
 #include "proto/base/macros.h"
 #include "proto/convert/names.h"
 #include "proto/convert/stacks.h"
+#include "proto/otlp/view/profiles.h"
 
 /* Takes the blank and the number at the end of a line off it. 0: there is none; 1: *ret; -1: it is no whole
  * number, or passes 2^63. */
@@ -153,6 +154,17 @@ static int put_types(struct stacks *s, const struct from_text_options *o, uint32
     return r;
 }
 
+/* More frames than a stack is taken with; a line as long as that has a byte and a mark for each. */
+static bool is_deep(struct bytes line)
+{
+    uint32_t frames = 0;
+    if (line.n <= PROFILES_STACK_FRAMES_MAX)
+        return false;
+    while (line.n > 0)
+        frames += next_frame(&line).n > 0;
+    return frames > PROFILES_STACK_FRAMES_MAX;
+}
+
 /* `n` counts a line, 0: a line is one. */
 static int read_lines(struct stacks *s, struct bytes text, uint32_t n, struct error *e)
 {
@@ -170,6 +182,9 @@ static int read_lines(struct stacks *s, struct bytes text, uint32_t n, struct er
                               had < 0 ? "its count is no whole number below 2^63"
                                       : "no count at its end, as folded stacks have");
         }
+        if (r == 0 && is_deep(line))
+            r = error_set(e, FROM_TEXT_MALFORMED, "line %llu: more than %u frames",
+                          (unsigned long long)number, PROFILES_STACK_FRAMES_MAX);
         if (r == 0) {
             uint32_t stack = put_stack(s, line);
             for (uint32_t i = 0; i < max_of(n, 1u) && r == 0; i++)

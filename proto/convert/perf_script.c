@@ -16,6 +16,7 @@
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 #include "proto/convert/stacks.h"
+#include "proto/otlp/view/profiles.h"
 
 static bool is_digit(uint8_t c)
 {
@@ -328,20 +329,21 @@ static bool is_source(struct bytes line)
     return line.n > 2 && is_blank(line.p[0]) && !take_frame(line, &f) && take_source(line, &file);
 }
 
-/* The location that begins with a line; takes off `rest` what else belongs to it. */
-static struct bytes next_location(struct bytes line, struct bytes *rest, uint64_t *number)
+/* The location that begins with a line; takes off `rest` what else belongs to it. *ret_frames: of it. */
+static struct bytes next_location(struct bytes line, struct bytes *rest, uint64_t *number,
+                                  uint32_t *ret_frames)
 {
     struct bytes all = line, next, after = *rest;
     struct frame f;
     uint64_t at = *number;
     bool expects_frame = take_frame(line, &f) && f.is_inlined;
-    for (uint32_t n = 1; stacks_line(&after, &next, &at);) {
-        bool is_frame =
-            expects_frame && n < INLINED_MAX && next.n > 0 && is_blank(next.p[0]) && take_frame(next, &f);
+    for (*ret_frames = 1; stacks_line(&after, &next, &at);) {
+        bool is_frame = expects_frame && *ret_frames < INLINED_MAX && next.n > 0 && is_blank(next.p[0]) &&
+                        take_frame(next, &f);
         if (!is_frame && !is_source(next))
             break;
         if (is_frame) {
-            n++;
+            ++*ret_frames;
             expects_frame = f.is_inlined;
         }
         all.n = (size_t)(next.p + next.n - all.p);
@@ -369,6 +371,7 @@ struct reading {
     struct stacks *s;
     struct head head;
     bool is_open;
+    uint32_t n_frames;    /* of what is open */
     uint64_t first, last; /* times */
     bool has_time, has_frames, has_branches;
 };
@@ -452,6 +455,7 @@ static int begin_sample(struct reading *r, const struct head *h, struct error *e
         return done; /* what --show-mmap-events and the like print between */
     r->head = *h;
     r->is_open = true;
+    r->n_frames = 0;
     vec_clear(&r->s->stack);
     /* A tracepoint's text may begin with what looks like a number: addresses are longer, or have a file. */
     if (take_frame(rest, &f) && (f.file.n || rest.p[rest.n - 1] == ')' || f.address > 0xffff))
@@ -466,6 +470,7 @@ static int read_line(struct reading *r, struct bytes line, struct bytes *rest, u
 {
     struct head h;
     struct frame f;
+    uint32_t frames;
     if (bytes_trim(line).n == 0)
         return put_sample(r, e);
     if (line.p[0] == '#')
@@ -489,9 +494,15 @@ static int read_line(struct reading *r, struct bytes line, struct bytes *rest, u
     if (!r->is_open) {
         r->head = (struct head){0}; /* -F ip,sym */
         r->is_open = true;
+        r->n_frames = 0;
         vec_clear(&r->s->stack);
     }
-    put_frame(r->s, next_location(line, rest, number));
+    line = next_location(line, rest, number, &frames);
+    r->n_frames += frames;
+    if (r->n_frames > PROFILES_STACK_FRAMES_MAX)
+        return error_set(e, FROM_TEXT_MALFORMED, "more than %u frames of one stack",
+                         PROFILES_STACK_FRAMES_MAX);
+    put_frame(r->s, line);
     return 0;
 }
 

@@ -17,7 +17,8 @@
  * What google/pprof's own reader takes is taken (profile/{proto,encode,profile}.go at b9395ee), and what it
  * refuses is refused: two profiles one behind the other, a string_table[0] that is not "", ids 0 or twice,
  * references to what is not there (but for a mapping, which is none then), a line without a function, an
- * empty file, a sample with more or fewer values than there are types. Lists of numbers may be packed or not,
+ * empty file, a sample with more or fewer values than there are types. So is what it takes and no reader of
+ * requests would: a stack of more than PPROF_STACK_FRAMES_MAX frames. Lists of numbers may be packed or not,
  * fields may stand in any order, unknown ones are passed over.
  */
 #ifndef PROTO_PPROF_PPROF_H
@@ -40,6 +41,9 @@
 /* People write a few; a list of as many more is a byte each, and more than that where they are written out.
  */
 #define PPROF_COMMENTS_MAX 65536u
+
+/* Frames of one stack, inlined ones included: no more is taken of a request (otlp/view/profiles.h). */
+#define PPROF_STACK_FRAMES_MAX 65536u
 
 struct pprof_type {
     uint32_t type, unit; /* strings */
@@ -86,6 +90,7 @@ struct pprof {
     VEC(struct pprof_function) functions;
     VEC(struct pprof_location) locations;
     VEC(struct pprof_line) lines;
+    uint32_t most_lines;                        /* of one location, 1 at least */
     pprof_numbers comments;                     /* strings */
     uint32_t drop_frames, keep_frames, doc_url; /* strings */
     uint32_t default_type;                      /* string: a type's; 0: the last type is the default */

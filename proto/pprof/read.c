@@ -55,6 +55,7 @@ static void clear(struct pprof *p, struct bytes body)
     p->body = body;
     p->drop_frames = p->keep_frames = p->doc_url = p->default_type = p->n_samples = 0;
     p->period_type = (struct pprof_type){0};
+    p->most_lines = 1;
     p->period = p->time_nanos = p->duration_nanos = 0;
 }
 
@@ -293,6 +294,7 @@ static int read_location(struct pprof *p, const struct wire_field *profile_field
         r = fail(e, &at, NULL, "no protobuf message, or cut off");
     if (r == 0)
         r = add_id(&p->location_ids, location.id, &at, e);
+    p->most_lines = max_of(p->most_lines, location.n_lines);
     return r != 0 ? r : vec_append(&p->locations, location);
 }
 
@@ -452,6 +454,35 @@ struct pprof_samples pprof_samples(const struct pprof *p)
     return (struct pprof_samples){.reader = wire_reader(p->body)};
 }
 
+/* Frames at `place` (+ 1): a location without lines is one, else each line is. */
+static uint32_t frames_at(const struct pprof *p, uint32_t place)
+{
+    return max_of(p->locations.p[place - 1].n_lines, 1u);
+}
+
+/* Whether so many locations may have more frames than a stack is taken with. */
+static bool may_be_deep(const struct pprof *p, size_t locations)
+{
+    return (uint64_t)locations * p->most_lines > PPROF_STACK_FRAMES_MAX;
+}
+
+static int check_frames(uint64_t frames, const struct place *at, struct error *e)
+{
+    char what[64];
+    if (frames <= PPROF_STACK_FRAMES_MAX)
+        return 0;
+    snprintf(what, sizeof what, "more than %u frames", PPROF_STACK_FRAMES_MAX);
+    return fail(e, at, "location_id", what);
+}
+
+static int check_stack(const struct pprof *p, const struct place *at, struct error *e)
+{
+    uint64_t frames = 0;
+    for (uint32_t i = 0; may_be_deep(p, p->stack.n) && i < p->stack.n; i++)
+        frames += frames_at(p, p->stack.p[i]);
+    return check_frames(frames, at, e);
+}
+
 int pprof_next(struct pprof *p, struct pprof_samples *at, struct pprof_sample *ret, struct error *e)
 {
     struct wire_field f;
@@ -462,6 +493,8 @@ int pprof_next(struct pprof *p, struct pprof_samples *at, struct pprof_sample *r
         struct place place = {&sample_message, at->n++};
         struct bytes packed = {0};
         int r = read_sample(p, &f, at->packed && !p->location_ids.is_free, &packed, &place, e);
+        if (r == 0)
+            r = check_stack(p, &place, e);
         *ret = (struct pprof_sample){p->stack.p, p->stack.n, p->values, p->labels.p, p->labels.n, packed};
         return r;
     }
@@ -479,6 +512,8 @@ int pprof_check_packed(const struct pprof *p, const struct pprof_samples *at, st
     if (wire != 0)
         return fail(e, &place, "location_id", "no varint");
     const uint8_t *from = f.bytes.p, *end = f.bytes.p + f.bytes.n;
+    const bool counts = may_be_deep(p, f.bytes.n);
+    uint64_t frames = 0;
     reader = wire_reader(f.bytes);
     while (wire == 0 && from < end) {
         if (!take_short_varint(&from, end, &id)) {
@@ -486,8 +521,11 @@ int pprof_check_packed(const struct pprof *p, const struct pprof_samples *at, st
             wire = wire_next_varint(&reader, &id);
             from = reader.p;
         }
-        if (wire == 0 && pprof_ids_place(&p->location_ids, id) == 0)
+        const uint32_t location = wire == 0 ? pprof_ids_place(&p->location_ids, id) : 0;
+        if (wire == 0 && location == 0)
             return fail_reference(e, &place, "location_id", id);
+        if (counts && wire == 0)
+            frames += frames_at(p, location);
     }
-    return wire == 0 ? 0 : fail(e, &place, "location_id", "no varint");
+    return wire == 0 ? check_frames(frames, &place, e) : fail(e, &place, "location_id", "no varint");
 }

@@ -275,6 +275,46 @@ UNIT(perf_script_with_branches_alone_is_refused_with_the_reason)
     release(&m);
 }
 
+/* `n` times a piece between a beginning and an end. The caller's. */
+static char *repeated(const char *begin, const char *piece, uint32_t n, const char *end)
+{
+    struct buffer b = BUFFER_INIT(0);
+    int r = buffer_add_bytes(&b, bytes_str(begin));
+    for (uint32_t i = 0; i < n; i++)
+        r |= buffer_add_bytes(&b, bytes_str(piece));
+    r |= buffer_add_bytes(&b, bytes_of(end, strlen(end) + 1));
+    ck_assert_int_eq(r, 0);
+    return (char *)b.p;
+}
+
+/* As long as what is made of it is read: `make` looks. */
+UNIT(a_stack_of_too_many_frames_is_refused_by_its_line)
+{
+    static const struct {
+        enum from_text_format format;
+        const char *begin, *piece, *end, *says;
+    } texts[] = {
+        {FROM_TEXT_FOLDED, "a 1\n", "b;", " 1\n", "line 2: more than 65536 frames"},
+        {FROM_TEXT_FOLDED, "a 1\n", "b;c_[i];;", " 1\n", "line 2: more than 65536 frames"},
+        {FROM_TEXT_PERF_SCRIPT, "x 1 1.5: cycles:\n", "\t40 b (/x)\n", "\n",
+         "line 65538: more than 65536 frames of one stack"},
+        {FROM_TEXT_PERF_SCRIPT, "x 1 1.5: cycles:\n", "\t40 b (inlined)\n\t40 c (/x)\n", "\n",
+         "line 65539: more than 65536 frames of one stack"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        const uint32_t n = PROFILES_STACK_FRAMES_MAX >> i % 2;
+        struct made m;
+        char *most = repeated(texts[i].begin, texts[i].piece, n, texts[i].end);
+        char *more = repeated(texts[i].begin, texts[i].piece, n + 1, texts[i].end);
+        make(&m, texts[i].format, most);
+        ck_assert_msg(m.r == 0, "%s", m.e.text);
+        release(&m);
+        expect_refused(texts[i].format, more, texts[i].says);
+        free(most);
+        free(more);
+    }
+}
+
 UNIT(texts_are_told_from_protobuf)
 {
     static const char *const folded[] = {" a b c 4\n", " a b c 4\n a b c 5\n",    "\ta b c 4\n a;b 5\n",

@@ -2,7 +2,9 @@
 #include <errno.h>
 
 #include "proto/pprof/pprof.h"
+#include "proto/otlp/view/profiles.h"
 #include "proto/pprof/write.h"
+#include "proto/wire/wire.h"
 #include "tests/lib/sweep.h"
 #include "tests/lib/unit.h"
 
@@ -28,6 +30,8 @@ static void expect_refused(struct bytes body, const char *why)
     ck_assert_str_eq(e.text, why);
 }
 #define REFUSED(text, why) expect_refused(BYTES_LIT(text), why)
+
+_Static_assert(PPROF_STACK_FRAMES_MAX == PROFILES_STACK_FRAMES_MAX, "what is made of it is read");
 
 #define STRINGS "\x32\x00\x32\x01x" /* "", "x" */
 #define TYPE    "\x0a\x02\x08\x01"  /* sample_type x */
@@ -65,6 +69,48 @@ UNIT(a_mapping_that_is_not_there_is_none)
     ck_assert_int_eq(read_text(&p, BYTES_LIT(STRINGS TYPE "\x22\x04\x08\x01\x10\x09")), 0);
     ck_assert_uint_eq(p.locations.n, 1);
     ck_assert_uint_eq(p.locations.p[0].mapping, 0);
+}
+
+/* A sample of `n` times one location of two lines, packed or not, read as a list or left packed. */
+static int read_deep(uint32_t n, bool is_packed, bool stays_packed)
+{
+    struct buffer body = BUFFER_INIT(0), sample = BUFFER_INIT(0);
+    struct wire_writer w = wire_writer(&body), s = wire_writer(&sample);
+    struct pprof p;
+    struct pprof_sample got;
+    pprof_init(&p, NULL);
+    ck_assert_int_eq(buffer_add_bytes(&body, BYTES_LIT(STRINGS TYPE "\x2a\x02\x08\x01"
+                                                                    "\x22\x0a\x08\x01\x22\x02\x08\x01"
+                                                                    "\x22\x02\x08\x01")),
+                     0);
+    size_t list = is_packed ? wire_begin(&s, 1) : 0;
+    for (uint32_t i = 0; i < n; i++)
+        ck_assert_int_eq(buffer_add_bytes(&sample, is_packed ? BYTES_LIT("\x01") : BYTES_LIT("\x08\x01")), 0);
+    if (is_packed)
+        wire_end(&s, list);
+    ck_assert_int_eq(buffer_add_bytes(&sample, BYTES_LIT("\x10\x01")), 0);
+    wire_put_bytes(&w, 2, buffer_bytes(&sample));
+    ck_assert_int_eq(pprof_read(&p, buffer_bytes(&body), &e), 0);
+    struct pprof_samples at = pprof_samples(&p);
+    at.packed = stays_packed;
+    int r = pprof_next(&p, &at, &got, &e);
+    ck_assert(r != 0 || stays_packed == (got.packed.p != NULL));
+    if (r == 0 && stays_packed)
+        r = pprof_check_packed(&p, &at, got.packed, &e);
+    pprof_release(&p);
+    buffer_release(&body);
+    buffer_release(&sample);
+    return r;
+}
+
+UNIT(a_stack_of_too_many_frames_is_refused)
+{
+    const uint32_t most = PPROF_STACK_FRAMES_MAX / 2;
+    for (int how = 0; how < 3; how++) {
+        ck_assert_int_eq(read_deep(most, how > 0, how > 1), 0);
+        ck_assert_int_eq(read_deep(most + 1, how > 0, how > 1), PPROF_MALFORMED);
+        ck_assert_str_eq(e.text, "sample[0].location_id: more than 65536 frames");
+    }
 }
 
 UNIT(numbers_are_taken_packed_and_not)
