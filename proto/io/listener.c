@@ -160,6 +160,23 @@ static int explain(const struct io_listener *l, int r, struct error *e)
     return error_set(e, r, "listening on %s: %s%s", l->address, strerror(-r), what_to_do);
 }
 
+/* An IPv4 address written as IPv6 (::ffff:127.0.0.1) is that one: a socket of IPv6 alone takes none such. */
+static void take_address(struct sockaddr_storage *to, const struct addrinfo *from)
+{
+    struct sockaddr_in6 v6;
+    memset(to, 0, sizeof *to);
+    memcpy(to, from->ai_addr, from->ai_addrlen);
+    if (to->ss_family != AF_INET6)
+        return;
+    memcpy(&v6, to, sizeof v6);
+    if (!IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
+        return;
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    memcpy(&v4.sin_addr, &v6.sin6_addr.s6_addr[12], sizeof v4.sin_addr);
+    memset(to, 0, sizeof *to);
+    memcpy(to, &v4, sizeof v4);
+}
+
 static int resolve(const char *host, const char *address, struct sockaddr_storage *ret, uint32_t *ret_n,
                    struct error *e)
 {
@@ -171,12 +188,11 @@ static int resolve(const char *host, const char *address, struct sockaddr_storag
     uint32_t n = 0;
     for (struct addrinfo *a = list; a && n < SOCKETS_MAX; a = a->ai_next) {
         bool known = a->ai_family != AF_INET && a->ai_family != AF_INET6;
+        if (!known)
+            take_address(&ret[n], a);
         for (uint32_t i = 0; i < n && !known; i++)
-            known = ret[i].ss_family == a->ai_family && memcmp(&ret[i], a->ai_addr, a->ai_addrlen) == 0;
-        if (known)
-            continue;
-        memset(&ret[n], 0, sizeof ret[n]);
-        memcpy(&ret[n++], a->ai_addr, a->ai_addrlen);
+            known = memcmp(&ret[i], &ret[n], sizeof ret[n]) == 0;
+        n += !known;
     }
     freeaddrinfo(list);
     if (n == 0)

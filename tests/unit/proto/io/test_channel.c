@@ -479,6 +479,22 @@ UNIT(an_address_in_use_is_found_out)
     io_loop_free(loop);
 }
 
+/* An IPv4 address in IPv6's clothes is that address, and in use where that is. */
+UNIT(an_ipv4_address_written_as_ipv6)
+{
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct io_listener *mapped, *again;
+    struct error e = {""};
+    char address[32];
+    ck_assert_msg(io_listener_new(&mapped, loop, "[::ffff:127.0.0.1]:0", IO_PORT_ALONE, &e) == 0, "%s",
+                  e.text);
+    ck_assert_int_eq(io_listener_start(mapped, on_accept, NULL, &e), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%u", io_listener_port(mapped));
+    ck_assert_int_eq(io_listener_new(&again, loop, address, IO_PORT_ALONE, &e), -EADDRINUSE);
+    io_listener_free(mapped);
+    io_loop_free(loop);
+}
+
 struct count {
     struct io_loop *loop;
     int posted, fired;
