@@ -40,6 +40,14 @@ static struct bytes media_type(const struct http_response *response)
     return bytes_trim(v);
 }
 
+/* Where a redirection points. None is followed: what is sent, and its credentials, are for who is configured.
+ */
+static struct bytes moved_to(const struct http_response *response)
+{
+    const bool moved = response->status >= 300 && response->status <= 399;
+    return moved ? http_header_find(response->headers, response->n_headers, "location") : (struct bytes){0};
+}
+
 /* ---- success --------------------------------------------------------------------------------- */
 
 /* Fills the result from ExportXPartialSuccess { rejected = 1, error_message = 2 }. (E5: never repeated.) */
@@ -206,8 +214,9 @@ static void read_http(const struct call_head *h, const struct http_response *res
         if (again)
             ret->retry_after_ns =
                 retry_after(http_header_find(response->headers, response->n_headers, "retry-after"), unix_s);
-        snprintf(what, sizeof what, "HTTP %u", response->status);
-        conclude(ret, again ? CALL_RETRYABLE : CALL_FINAL, what, words);
+        struct bytes to = moved_to(response);
+        snprintf(what, sizeof what, "HTTP %u%s", response->status, to.n ? ", moved to" : "");
+        conclude(ret, again ? CALL_RETRYABLE : CALL_FINAL, what, to.n ? to : words);
     }
 }
 
@@ -283,14 +292,16 @@ static void read_grpc(const struct call_head *h, const struct http_response *res
                       struct coding_decoder *decoder, struct call_result *ret)
 {
     struct bytes type = media_type(response), status = grpc_field(response, "grpc-status");
-    char words[128];
+    struct bytes to = moved_to(response);
+    char words[160 + PEER_WORDS_MAX];
     /* PROTOCOL-HTTP2 "Responses": without grpc-status, or when this is no gRPC at all, the HTTP status is
      * what we have. */
     if (response->status != 200 || !bytes_starts(type, "application/grpc") || !status.p) {
         enum grpc_code code = grpc_code_from_http(response->status);
-        int n = snprintf(words, sizeof words, "HTTP %u, content type \"%.*s\"%s", response->status,
+        int n = snprintf(words, sizeof words, "HTTP %u, content type \"%.*s\"%s%s%.*s", response->status,
                          (int)min_of(type.n, (size_t)60), (const char *)type.p,
-                         status.p ? "" : ", no grpc-status");
+                         status.p ? "" : ", no grpc-status", to.n ? ", moved to " : "",
+                         (int)min_of(to.n, (size_t)PEER_WORDS_MAX), (const char *)to.p);
         if (status.p && grpc_code_parse(status) != GRPC_OK)
             read_grpc_failure(h, response, grpc_code_parse(status), ret);
         else

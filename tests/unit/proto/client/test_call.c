@@ -385,6 +385,33 @@ UNIT(http_success_that_is_none)
                      CALL_FINAL);
 }
 
+/* No redirection is followed: where it points is what the operator is to write. */
+UNIT(a_redirection_says_where_it_points)
+{
+    char far[600];
+    memset(far, 'x', sizeof far - 1);
+    far[sizeof far - 1] = 0;
+    for (uint32_t status = 301; status <= 308; status++) {
+        struct http_header headers[] = {
+            {BYTES_LIT("content-type"), BYTES_LIT("text/html")},
+            {BYTES_LIT("location"), BYTES_LIT("https://collector:4318/v1/metrics")},
+        };
+        struct http_response r = {
+            .status = status, .headers = headers, .n_headers = 2, .body = BYTES_LIT("<p>moved</p>")};
+        struct call_result result = answer(OTLP_HTTP, HTTP_CALL_DONE, &r);
+        ck_assert_int_eq(result.outcome, CALL_FINAL);
+        ck_assert_ptr_nonnull(strstr(result.message.text, ", moved to: https://collector:4318/v1/metrics"));
+        result = answer(OTLP_GRPC, HTTP_CALL_DONE, &r);
+        ck_assert_ptr_nonnull(strstr(result.message.text, ", moved to https://collector:4318/v1/metrics"));
+        headers[1].value = bytes_str(far);
+        for (int grpc = 0; grpc < 2; grpc++) {
+            result = answer(grpc ? OTLP_GRPC : OTLP_HTTP, HTTP_CALL_DONE, &r);
+            ck_assert_ptr_nonnull(strstr(result.message.text, "moved to"));
+            ck_assert_uint_lt(strlen(result.message.text), 350);
+        }
+    }
+}
+
 UNIT(http_failures)
 {
     for (int status = 400; status < 600; status++) {
