@@ -66,6 +66,7 @@
     X(EXPORT_METRICS_SENT,   "profgate_export_requests_total",    "signal=\"metrics\",outcome=\"sent\"",     COUNTER, "") \
     X(EXPORT_METRICS_RETRIED, "profgate_export_requests_total",   "signal=\"metrics\",outcome=\"retried\"",  COUNTER, "") \
     X(EXPORT_METRICS_FAILED, "profgate_export_requests_total",    "signal=\"metrics\",outcome=\"failed\"",   COUNTER, "") \
+    X(EXPORT_PROFILES_REJECTED, "profgate_export_profiles_rejected_total", "",            COUNTER, "Profiles that a destination refused of requests that it took") \
     X(EXPORT_POINTS_DROPPED, "profgate_export_points_dropped_total", "",                   COUNTER, "Metric points lost on the way out: queue full, refused for good, or out of time") \
     X(DEAD_LETTERS,          "profgate_dead_letters_total",       "",                      COUNTER, "Requests that were lost on the way out and are kept as files, for profgate replay") \
     X(STORAGE_DAMAGED,       "profgate_storage_damaged_total",    "",                      COUNTER, "Times that stored requests, or a whole file of them, could not be read any more") \

@@ -53,9 +53,11 @@ static void count(const struct outcome *o, const struct client_event *event)
     else if (event->kind == CLIENT_RETRIED)
         stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_RETRIED : STATS_EXPORT_PROFILES_RETRIED,
                   event->requests);
-    if (event->kind == CLIENT_PARTIAL && metrics) /* a server may say any number */
-        stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, min_of(event->rejected, event->items));
-    /* Rejected profiles are only logged: the server counts profiles, FORWARD_DROPPED samples. */
+    /* A server may say any number. Of profiles it says profiles, and items are samples: no profile has none.
+     */
+    if (event->kind == CLIENT_PARTIAL)
+        stats_add(o->stats, metrics ? STATS_EXPORT_POINTS_DROPPED : STATS_EXPORT_PROFILES_REJECTED,
+                  min_of(event->rejected, event->items));
     if (client_event_is_loss(event->kind)) {
         stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_FAILED : STATS_EXPORT_PROFILES_FAILED,
                   event->requests);

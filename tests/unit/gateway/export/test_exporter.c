@@ -708,6 +708,28 @@ UNIT(more_rejected_than_was_sent)
     io_loop_free(loop);
 }
 
+/* The same of profiles, of which a server says profiles: samples were sent, and are not lost by that number.
+ */
+UNIT(profiles_that_are_rejected_are_counted)
+{
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
+    struct fake_server server = {.answer = reject_without_end};
+    fake_start(&server, loop, 0);
+    struct otlp_settings settings = otlp_to(server.address);
+    settings.protocol = OTLP_HTTP;
+    struct exporter *to;
+    struct export_profiles *x = open_profiles(&to, &settings, 1, loop, stats);
+    ck_assert(reserve(x, 100));
+    export_profiles_push(x, plain((uint8_t *)strdup("hello"), 5), 100, 2, export_profiles_all(x), NULL);
+    UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_SENT] == 1);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_PROFILES_REJECTED], 2);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 0);
+    close_profiles(x, &to, 1, loop, clock_monotonic() + NSEC_PER_SEC);
+    fake_stop(&server);
+    io_loop_free(loop);
+}
+
 /* Whose queue is full of what limits.memory has: refused, in all exporters or none, and given back. */
 UNIT(queues_are_charged_to_the_budget)
 {
