@@ -112,6 +112,18 @@ int access_policy_new(struct access *a, const struct access_policy_options *opti
     return 0;
 }
 
+const char *access_vacant_file(const struct access *a, uint32_t *at)
+{
+    while (*at < 2 * a->n_policies) {
+        const struct access_policy *p = a->policies[*at / 2];
+        const bool of_users = (*at)++ % 2;
+        const char *file = of_users ? p->users_file : p->tokens_file;
+        if (file && (of_users ? p->current->users.n : p->current->tokens.n) == 0)
+            return file;
+    }
+    return NULL;
+}
+
 struct access_files {
     struct credentials *of[ACCESS_POLICIES_MAX];
     uint32_t n;

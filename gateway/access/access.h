@@ -40,6 +40,10 @@ struct access *access_free(struct access *a);
 int access_policy_new(struct access *a, const struct access_policy_options *options,
                       const struct access_policy **ret, struct error *e);
 
+/* The next of the files, from *at (0 at first) on, that lets nobody in, having no token, or no user; NULL:
+ * there is none. On the thread that reads them. */
+const char *access_vacant_file(const struct access *a, uint32_t *at);
+
 /* Reads all files anew, and changes nothing: what they say is taken or dropped later. 0, or a negative errno
  * with *e naming the bad file. Any thread, one at a time. */
 int access_read(struct access *a, struct access_files **ret, struct error *e);

@@ -130,6 +130,16 @@ static void look_at_door(struct looking *l, const char *key, const struct config
         look_at_certificate(l, key, &tls);
 }
 
+static void look_at_credentials(struct looking *l, const char *key, const struct access *access)
+{
+    struct error e;
+    uint32_t at = 0;
+    for (const char *file; access && (file = access_vacant_file(access, &at));) {
+        error_set(&e, 0, "%s: nobody is in it, and nobody is let in by it", file);
+        warn(l, key, e.text);
+    }
+}
+
 static void look_at_receiver(struct looking *l, uint32_t i)
 {
     const struct config_receiver *r = &l->config->receivers[i];
@@ -145,8 +155,10 @@ static void look_at_receiver(struct looking *l, uint32_t i)
     snprintf(key, sizeof key, "receivers.otlp[%u].auth", i);
     if (receivers_init(&receivers, &alone, &budget, &e) < 0)
         complain(l, key, e.text);
-    else
+    else {
+        look_at_credentials(l, key, receivers.access);
         receivers_release(&receivers);
+    }
     snprintf(key, sizeof key, "receivers.otlp[%u].tls", i);
     look_at_door(l, key, &r->door);
 }
@@ -162,6 +174,8 @@ static void look_at_admin(struct looking *l)
     int r = access_new(&access, &(struct access_options){0}, NULL, &e);
     if (r < 0 || door_policy(&l->config->admin_door, access, &policy, &e) < 0)
         complain(l, "admin.auth", e.text);
+    else
+        look_at_credentials(l, "admin.auth", access);
     if (r == 0)
         access_free(access);
 }

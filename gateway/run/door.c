@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "proto/base/log.h"
+
 bool door_asks(const struct config_door *d)
 {
     return d->auth_bearer_tokens_file || d->auth_htpasswd_file || d->auth_identities.n > 0;
@@ -35,6 +37,13 @@ int door_policy(const struct config_door *d, struct access *a, const struct acce
         .n_identities = d->auth_identities.n,
     };
     return access_policy_new(a, &policy, ret, e);
+}
+
+void door_warn_vacant(const struct access *a)
+{
+    uint32_t at = 0;
+    for (const char *file; a && (file = access_vacant_file(a, &at));)
+        log_warn("nobody is let in by what a file says file=%s error=\"nobody is in it\"", file);
 }
 
 /* ---- the admin address's ------------------------------------------------------------------- */

@@ -23,6 +23,9 @@ bool door_tls(const struct config_door *d, struct listen_tls *ret);
 int door_policy(const struct config_door *d, struct access *a, const struct access_policy **ret,
                 struct error *e);
 
+/* Says of each file of credentials that lets nobody in that it does. a may be NULL. */
+void door_warn_vacant(const struct access *a);
+
 struct admin_door {
     struct certificates certificates;   /* address 0 is it */
     struct access *access;              /* NULL: nobody is asked, as are the next two */

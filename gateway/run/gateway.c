@@ -139,6 +139,7 @@ static int start_admin(struct gateway *g, struct error *e)
     int r = admin_door_init(&g->door, &g->config->admin_door, g->loop, g->stats, &g->budget, e);
     if (r < 0)
         return r;
+    door_warn_vacant(g->door.access);
     g->scrapes = gateway_scrapes(g);
     if (!g->scrapes)
         return error_set(e, -ENOMEM, "out of memory");
@@ -236,6 +237,7 @@ static int start(struct gateway *g, struct error *e)
     r = receivers_init(&g->receivers, g->config, &g->budget, e);
     if (r < 0)
         return r;
+    door_warn_vacant(g->receivers.access);
     struct outputs_options outputs = {
         .config = g->config,
         .metrics = g->counting->metrics,

@@ -277,6 +277,8 @@ static void take_all(struct gateway *g, struct news *n)
         access_take(g->receivers.access, take_ptr(n->credentials));
     if (n->admin_credentials)
         access_take(g->door.access, take_ptr(n->admin_credentials));
+    door_warn_vacant(g->receivers.access);
+    door_warn_vacant(g->door.access);
     listen_take_tls(g->listen, take_ptr(n->certificates));
     certificates_take(&g->door.certificates, take_ptr(n->admin_certificates));
     if (n->scraping.of)

@@ -92,6 +92,22 @@ def test_tokens_and_their_end(tmp_path):
         assert gateway.stop() == 0
 
 
+def test_a_file_that_nobody_is_in_is_told(tmp_path):
+    """All are refused then, which is as it says; but more likely the file is not what was meant."""
+    with running(start(tmp_path, tokens="# none yet\n", users=CAROL)) as gateway:
+        said = f"nobody is let in by what a file says file={tmp_path}/tokens"
+        assert gateway.log().count(said) == 1 and f"{tmp_path}/users" not in gateway.log(), gateway.log()
+        (tmp_path / "users").write_text("")
+        reload(gateway, "reloaded")
+        wait_for(lambda: f"file={tmp_path}/users" in gateway.log(), "the other one in the log")
+        assert gateway.log().count(said) == 2
+        (tmp_path / "tokens").write_text("alpha\n")
+        (tmp_path / "users").write_text(CAROL)
+        reload(gateway, "reloaded")
+        assert gateway.post(GOOD, bearer("alpha"))[0] == 200
+        assert gateway.log().count("nobody is let in") == 3
+
+
 def test_passwords(tmp_path):
     with running(start(tmp_path, users=CAROL)) as gateway:
         assert gateway.post(GOOD, basic("carol", "secret"))[0] == 200

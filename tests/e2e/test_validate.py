@@ -141,9 +141,14 @@ receivers:
     - {{ endpoint: "a:3", tls: {{ cert_file: {ended}, key_file: {ended_key} }} }}
     - {{ endpoint: "a:4", tls: {{ cert_file: {good}, key_file: {soon_key} }} }}
     - {{ endpoint: "a:5", auth: {{ bearer_tokens_file: {tmp_path}/tokens }} }}
+    - {{ endpoint: "a:6", auth: {{ htpasswd_file: {tmp_path}/users }} }}
+admin: {{ auth: {{ bearer_tokens_file: {tmp_path}/users }} }}
 """)
+    (tmp_path / "users").write_text("\n")
     code, lines, err = validate(path)
     text = "\n".join(lines)
+    for place in ("9:32", "10:16"):
+        assert f"{path}:{place}: warning: {tmp_path}/users: nobody is in it, and nobody is let in by it" in text, text
     assert code == 1 and f"{tmp_path}/bad.rules:3:1" in err
     assert f"{path}:5:31: warning: {soon}: the certificate ends on" in text
     assert f"{path}:6:31: {ended}: the certificate ended on" in text
