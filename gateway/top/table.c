@@ -546,10 +546,11 @@ static void draw(struct table *t)
     if (t->n_sections > 0)
         return;
     line_end(&t->line);
-    line_printf(&t->line, "%s",
-                t->now->samples > t->before->samples
-                    ? "Samples arrive; what they count comes with the next hand-over."
-                    : "Nothing was counted meanwhile: does a profiler send to this gateway?");
+    line_printf(
+        &t->line, "%s",
+        t->now->samples > t->before->samples
+            ? "Samples arrive; what they count comes with the next hand-over."
+            : "Nothing was counted meanwhile: whoever is profiled is idle, or no profiler sends here.");
     line_end(&t->line);
 }
 
