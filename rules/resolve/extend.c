@@ -11,28 +11,23 @@
 
 #include <errno.h>
 
-#include "proto/base/nearest.h"
 #include "rules/tree/limits.h"
+
+static bool is_table(const struct ast_def *def)
+{
+    return def->kind == DEF_TABLE;
+}
 
 static void report_no_table(struct resolver *r, const struct ast_name *name, const struct ast_pack *pack)
 {
-    struct nearest near;
-    nearest_start(&near, name->name);
+    const size_t n = pack ? pack->name.name.n + 1 : 0;
     report_at(r->report, "E103", name->place, "there is no table named `%.*s`", BYTES_FMT(name->name));
     if (pack) {
-        size_t n = pack->name.name.n + 1;
-        nearest_start(&near, bytes_of(name->name.p + n, name->name.n - n));
-        for (uint32_t i = 0; i < pack->n_defs; i++) {
-            if (pack->defs[i]->kind == DEF_TABLE)
-                nearest_offer(&near, pack->defs[i]->name.name);
-        }
-        if (near.best.n > 0)
-            report_side(r->report, "did you mean `%.*s.%.*s`?", BYTES_FMT(pack->name.name),
-                        BYTES_FMT(near.best));
+        report_own(r, pack, bytes_of(name->name.p + n, name->name.n - n), true, is_table);
     } else {
         report_propose(r->report, "write: extend table PACK.TABLE { … }");
+        report_done(r->report);
     }
-    report_done(r->report);
 }
 
 /* The table an `extend` means, or NULL with an error. */

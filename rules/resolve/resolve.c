@@ -130,6 +130,40 @@ const struct ast_def *find_foreign(const struct resolver *r, struct bytes name,
     return NULL;
 }
 
+static bool any_definition(const struct ast_def *def)
+{
+    return def != NULL;
+}
+
+void report_own(struct resolver *r, const struct ast_pack *pack, struct bytes wanted, bool is_qualified,
+                bool (*counts)(const struct ast_def *def))
+{
+    char there[160] = "";
+    size_t n = 0;
+    uint32_t more = 0;
+    struct nearest near;
+    nearest_start(&near, wanted);
+    for (uint32_t i = 0; i < pack->n_defs; i++) {
+        const struct bytes name = pack->defs[i]->name.name;
+        if (!counts(pack->defs[i]))
+            continue;
+        nearest_offer(&near, name);
+        if (n + name.n + 3 < sizeof there)
+            n += (size_t)snprintf(there + n, sizeof there - n, "%s%.*s", n > 0 ? ", " : "", BYTES_FMT(name));
+        else
+            more++;
+    }
+    if (near.best.n > 0 && is_qualified)
+        report_side(r->report, "did you mean `%.*s.%.*s`?", BYTES_FMT(pack->name.name), BYTES_FMT(near.best));
+    else if (near.best.n > 0)
+        report_meant(r->report, near.best);
+    else if (more > 0)
+        report_propose(r->report, "pack %.*s has %s and %u more", BYTES_FMT(pack->name.name), there, more);
+    else if (n > 0)
+        report_propose(r->report, "pack %.*s has %s", BYTES_FMT(pack->name.name), there);
+    report_done(r->report);
+}
+
 static int add_uses(struct resolver *r, uint32_t pack)
 {
     const struct ast_pack *p = &r->packs[pack];
@@ -148,17 +182,14 @@ static int add_uses(struct resolver *r, uint32_t pack)
         for (uint32_t k = 0; k < use->n_names; k++) {
             const struct ast_def *def = find_own(other, use->names[k].name);
             if (!def) {
-                struct nearest near;
-                nearest_start(&near, use->names[k].name);
-                for (uint32_t d = 0; d < other->n_defs; d++)
-                    nearest_offer(&near, other->defs[d]->name.name);
                 report_at(r->report, "E103", use->names[k].place, "pack %.*s defines nothing named `%.*s`",
                           BYTES_FMT(use->pack.name), BYTES_FMT(use->names[k].name));
-                report_meant(r->report, near.best);
-                report_done(r->report);
-            } else if (add_name(r, pack, &use->names[k], def) < 0) {
-                return -ENOMEM;
+                report_own(r, other, use->names[k].name, false, any_definition);
             }
+            if (!def && find_def(r, pack, use->names[k].name))
+                continue;
+            if (add_name(r, pack, &use->names[k], def) < 0)
+                return -ENOMEM;
         }
     }
     return 0;
@@ -274,11 +305,11 @@ const struct ast_def *look_up(struct resolver *r, struct bytes name, struct rule
                               const char *what)
 {
     const struct ast_def *def = find_def(r, r->here.pack, name), *best = NULL;
-    if (def)
-        return def;
+    const struct pack_scope *scope = &r->scopes[r->here.pack];
+    if (def || intern_find(&scope->names, name) != INTERN_NONE)
+        return def; /* NULL: its `use` was told that the pack has none */
     struct nearest near;
     nearest_start(&near, name);
-    const struct pack_scope *scope = &r->scopes[r->here.pack];
     for (uint32_t i = 0; i < scope->names.n; i++) {
         def = scope->defs[i];
         if (def && (kinds & 1u << def->kind) && nearest_offer(&near, intern_get(&scope->names, i)))
@@ -419,6 +450,11 @@ const void *resolve_def(struct resolver *r, const struct ast_def *def, struct ru
 
 /* ---- set ------------------------------------------------------------------------------------- */
 
+static bool is_param(const struct ast_def *def)
+{
+    return def->param;
+}
+
 /* PARAM of the pack itself, else PACK.PARAM with the longest pack that is declared. */
 static const struct ast_def *find_param(struct resolver *r, const struct ast_name *name, uint32_t pack)
 {
@@ -429,18 +465,9 @@ static const struct ast_def *find_param(struct resolver *r, const struct ast_nam
     if (!def && other) {
         size_t n = other->name.name.n + 1;
         struct bytes rest = bytes_of(name->name.p + n, name->name.n - n);
-        struct nearest near;
-        nearest_start(&near, rest);
-        for (uint32_t i = 0; i < other->n_defs; i++) {
-            if (other->defs[i]->param)
-                nearest_offer(&near, other->defs[i]->name.name);
-        }
         report_at(r->report, "E103", name->place, "pack %.*s has no parameter named `%.*s`",
                   BYTES_FMT(other->name.name), BYTES_FMT(rest));
-        if (near.best.n > 0)
-            report_side(r->report, "did you mean `%.*s.%.*s`?", BYTES_FMT(other->name.name),
-                        BYTES_FMT(near.best));
-        report_done(r->report);
+        report_own(r, other, rest, true, is_param);
         return NULL;
     }
     if (!def)

@@ -81,6 +81,10 @@ const struct ast_def *find_foreign(const struct resolver *r, struct bytes name,
                                    const struct ast_pack **ret_pack);
 /* A pack's own definition, not what it uses itself. */
 const struct ast_def *find_own(const struct ast_pack *pack, struct bytes name);
+/* Ends a report of what a pack does not have: with the nearest of its definitions that count (as PACK.NAME,
+ * if qualified), or else with the first of them. */
+void report_own(struct resolver *r, const struct ast_pack *pack, struct bytes wanted, bool is_qualified,
+                bool (*counts)(const struct ast_def *def));
 /* The pack of this name, or NULL. *ret_index may be NULL. */
 const struct ast_pack *find_pack(const struct resolver *r, struct bytes name, uint32_t *ret_index);
 const struct ast_def *find_def(const struct resolver *r, uint32_t pack, struct bytes name);
