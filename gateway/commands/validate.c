@@ -169,7 +169,8 @@ static void look_at_admin(struct looking *l)
     struct access *access;
     const struct access_policy *policy;
     struct error e = {""};
-    look_at_address(l, "admin.endpoint", l->config->admin_endpoint);
+    if (l->config->admin_endpoint)
+        look_at_address(l, "admin.endpoint", l->config->admin_endpoint);
     look_at_door(l, "admin.tls", &l->config->admin_door);
     int r = access_new(&access, &(struct access_options){0}, NULL, &e);
     if (r < 0 || door_policy(&l->config->admin_door, access, &policy, &e) < 0)

@@ -368,6 +368,10 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
                      void *user)
 {
     struct check k = {tell, user, 0};
+    if (!c->admin_endpoint) {
+        complain(&k, "admin.endpoint", "admin.endpoint: host:port is missing");
+        return k.r; /* what follows compares with it */
+    }
     for (uint32_t i = 0; i < c->n_receivers; i++)
         check_receiver(&k, &c->receivers[i], i);
     for (uint32_t i = 0; i < c->n_scrapes; i++) {

@@ -157,6 +157,16 @@ admin: {{ auth: {{ bearer_tokens_file: {tmp_path}/users }} }}
     assert not any(line.startswith(f"{path}:4:") for line in lines)
 
 
+@pytest.mark.parametrize("nothing", ['""', "~", "'${env:NOWHERE:-}'"])
+def test_an_admin_address_that_is_empty(config, nothing):
+    path = config(f"admin: {{ endpoint: {nothing} }}\n")
+    code, lines, _ = validate(path)
+    assert code == 1 and lines[0] == f"{path}:1:20: admin.endpoint: host:port is missing", lines
+    for way in (("--config", path), ("--set", "admin.endpoint=")):
+        done = subprocess.run([BUILD / "profgate", "serve", *way], capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 2 and "admin.endpoint: host:port is missing" in done.stderr, done.stderr
+
+
 def test_addresses_that_a_start_would_refuse(config):
     path = config("""receivers:
   otlp: [{ endpoint: "0.0.0.0:99999" }, { endpoint: localhost }, { endpoint: "unix:/run/x.sock" }, { endpoint: "[::1]" }]
