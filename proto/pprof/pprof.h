@@ -120,7 +120,8 @@ void pprof_release(struct pprof *p);
  * PPROF_MALFORMED, or -ENOMEM (memory or the budget). */
 int pprof_read(struct pprof *p, struct bytes body, struct error *e);
 
-/* Whether these may be a pprof, and no OTLP message: of these no field has this number and wire type. */
+/* Whether these may be a pprof, or its beginning, and no OTLP message: of these no field has the number and
+ * wire type of a string or of what a sample type says. */
 bool pprof_is_likely(struct bytes body);
 
 struct pprof_sample {

@@ -315,9 +315,15 @@ bool pprof_is_likely(struct bytes body)
 {
     struct wire_reader reader = wire_reader(body);
     struct wire_field f;
-    while (wire_next(&reader, &f) == 0)
+    while (wire_next(&reader, &f) == 0) {
         if (f.number == PROFILE_STRING_TABLE)
             return f.type == WIRE_LEN;
+        /* What was cut off has no strings, which writers put last. No field of ResourceProfiles is a varint.
+         */
+        if (f.number == PROFILE_SAMPLE_TYPE && f.type == WIRE_LEN && f.bytes.n > 0 &&
+            (f.bytes.p[0] == WIRE_TAG(1, WIRE_VARINT) || f.bytes.p[0] == WIRE_TAG(2, WIRE_VARINT)))
+            return true;
+    }
     return false;
 }
 

@@ -153,6 +153,9 @@ UNIT(an_otlp_request_is_not_taken_for_one)
     ck_assert(!pprof_is_likely(BYTES_LIT("\x0a\x00\x12\x04\x2a\x02xx")));
     ck_assert(!pprof_is_likely(BYTES_LIT("")));
     ck_assert(pprof_is_likely(BYTES_LIT(STRINGS)));
+    ck_assert(!pprof_is_likely(BYTES_LIT("\x0a\x04\x12\x02\x12\x00\x12\x00"))); /* a profile of nothing */
+    ck_assert(
+        pprof_is_likely(BYTES_LIT("\x0a\x04\x08\x01\x10\x02\x12\x09\x0a"))); /* as Go writes it, cut off */
 }
 
 static int write_one(struct buffer *out)
