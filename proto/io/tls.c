@@ -131,7 +131,13 @@ static int fail(struct tls *t)
                      X509_verify_cert_error_string(verdict));
             ERR_clear_error();
         } else {
+            /* OpenSSL's words for it send people looking for versions. */
+            const bool is_plain =
+                !SSL_is_server(t->ssl) && ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_WRONG_VERSION_NUMBER;
             tls_openssl_reason(t->error, sizeof t->error);
+            if (is_plain)
+                snprintf(t->error, sizeof t->error,
+                         "wrong version number: the answer is no TLS; is it http:// there?");
         }
     }
     t->failed = true;

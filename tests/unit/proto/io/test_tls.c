@@ -157,6 +157,14 @@ UNIT(no_tls_is_said_not_guessed)
     ck_assert_int_eq(tls_write(t, BYTES_LIT("more")), -ECONNABORTED);
     tls_free(t);
     tls_context_free(c);
+    /* And to a client what an https:// for a plain server looks like. */
+    ck_assert_int_eq(tls_context_new(&c, &(struct tls_options){.insecure_skip_verify = true}, &e), 0);
+    t = tls_new(c, "h");
+    ck_assert_ptr_nonnull(t);
+    ck_assert_int_eq(tls_feed(t, BYTES_LIT("HTTP/1.1 400 Bad Request\r\n\r\n"), &plain), -ECONNABORTED);
+    ck_assert_ptr_nonnull(strstr(tls_error(t), "the answer is no TLS"));
+    tls_free(t);
+    tls_context_free(c);
 }
 
 UNIT(files_are_named_when_they_are_wrong)
