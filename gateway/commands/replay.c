@@ -207,7 +207,7 @@ static int replay(const struct replay_arguments *a, char **paths, int n, struct 
         client_free(p.clients[i]);
     if (p.loop)
         io_loop_free(p.loop);
-    printf("%" PRIu64 " requests acknowledged", p.requests);
+    printf("%" PRIu64 " request%s acknowledged", p.requests, p.requests == 1 ? "" : "s");
     printf(p.rejected > 0 ? ", %" PRIu64 " profiles or points of them rejected\n" : "\n", p.rejected);
     return r;
 }

@@ -6,6 +6,7 @@
  * is to be said, the first is shown.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -533,7 +534,9 @@ int command_rules_explain(struct rules_command *c)
         fprintf(stderr, "profgate rules explain: %s\n", e.text[0] ? e.text : "out of memory");
         return EXIT_USAGE;
     }
-    if (!x.any && !c->json)
+    if (!x.any && !c->json && c->stack != UINT32_MAX)
+        printf("no sample has stack %" PRIu32 "\n", c->stack);
+    else if (!x.any && !c->json)
         printf("no sample: what was captured holds none, so there is nothing to explain\n");
     else if (x.n_stacks == 0 && !c->json)
         printf("no stack%s\n", c->why_not  ? " that this metric does not take"

@@ -21,14 +21,15 @@ int authorization_from_file(const char *username, const char *file, struct buffe
 {
     char secret[1024];
     FILE *f = fopen(file, "re");
-    size_t n = f ? fread(secret, 1, sizeof secret, f) : 0;
-    bool ok = f && !ferror(f) && n < sizeof secret;
-    if (f)
-        fclose(f);
+    if (!f)
+        return error_set(e, -EINVAL, "cannot read %s: %s", file, strerror(errno));
+    size_t n = fread(secret, 1, sizeof secret, f);
+    bool ok = !ferror(f) && n < sizeof secret;
+    fclose(f);
     while (n > 0 && (secret[n - 1] == '\n' || secret[n - 1] == '\r'))
         n--;
     if (!ok || n == 0 || memchr(secret, '\n', n))
-        return error_set(e, -EINVAL, "%s cannot be read, or is not one line", file);
+        return error_set(e, -EINVAL, "%s is not one line of up to %zu bytes", file, sizeof secret - 1);
     int r = put(username, bytes_of(secret, n), out);
     return r < 0 ? error_set(e, r, "out of memory") : 0;
 }

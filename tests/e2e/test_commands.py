@@ -45,6 +45,8 @@ def test_every_command_that_is_listed_has_help_by_both_ways():
     (["manual", "x"], "there is no page x"),
     (["manual", "config", "x"], "x: not expected here"),
     (["zzzzzz"], "there is no command zzzzzz (profgate --help"),
+    (["top", "--bearer-token-file", "/no/such"], "cannot read /no/such: No such file or directory"),
+    (["top", "--bearer-token-file", "/dev/null"], "/dev/null is not one line"),
 ])
 def test_a_wrong_word_is_named_with_what_was_meant(words, says):
     done = run("profgate", *words)

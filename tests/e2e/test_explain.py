@@ -75,6 +75,10 @@ def test_names_of_a_capture_do_not_reach_the_terminal_as_commands(files):
     assert "go \x1b[2J" in json.loads(said)["stacks"][0]["frames"][0]
 
 
+def test_a_stack_that_there_is_not(files):
+    assert explain("--stack", "7", *files)[:2] == (1, "no sample has stack 7\n")
+
+
 def test_an_empty_capture_is_said_to_be_empty(tmp_path):
     empty = tmp_path / "empty.pb"
     empty.write_bytes(b"")
