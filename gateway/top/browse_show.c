@@ -237,8 +237,8 @@ static void draw_status(const struct browse *b, struct line *l)
         if (i == 0 && s->not_kept > 0)
             line_printf(l, ", %.1f%% has no stack: no room (look.memory)", 100 * s->not_kept / s->total[0]);
     } else if (!b->is_stale && (b->pane == FUNCTIONS ? b->top.n == 0 : has_tree))
-        line_printf(l,
-                    "Nothing was kept in this time: whoever is profiled is idle, or no profiler sends here.");
+        line_printf(l, "Nothing was kept%s in this time: %s is idle, or no profiler sends here.",
+                    b->options.service ? " of it" : "", b->options.service ? "it" : "whoever is profiled");
     line_end(l);
 }
 

@@ -38,6 +38,7 @@
 #define PACK_ALL       "all"
 #define PACK_MAX       63u
 #define HINT           "No functions: the gateway counts none. It does with --set rules.enable=" PACK_DEFAULT
+#define HINT_OTHER     "The gateway counts nothing of the pack of --pack; all that it counts is this."
 #define SCREEN_ENTER   "\x1b[?1049h\x1b[?25l" /* alternate screen, no cursor: xterm's control sequences */
 #define SCREEN_LEAVE   "\x1b[?25h\x1b[?1049l"
 #define SCREEN_HOME    "\x1b[H"
@@ -176,7 +177,9 @@ static struct top_view view_of(const struct top *t)
     bool all = t->every_pack || strcmp(pack_of(t), PACK_ALL) == 0;
     struct top_view view = {.url = t->options.url,
                             .note = t->options.note,
-                            .hint = t->every_pack ? HINT : NULL,
+                            .hint = !t->every_pack                          ? NULL
+                                    : strcmp(pack_of(t), PACK_DEFAULT) == 0 ? HINT
+                                                                            : HINT_OTHER,
                             .style = {WIDTH_PLAIN, t->color, t->ascii},
                             .by_amount = all};
     struct winsize size;

@@ -144,6 +144,12 @@ def test_a_gateway_that_counts_no_functions_says_how(tmp_path):
         assert "rules.enable=busy" in done.stdout and "CPU time" in done.stdout
 
 
+def test_a_pack_that_nothing_is_counted_of(gateway):
+    done = subprocess.run([BUILD / "profgate", "top", "--url", f"127.0.0.1:{gateway.admin}", "--once", "--pack", "bussy"], text=True,
+                          capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0 and "nothing of the pack of --pack" in done.stdout and "rules.enable" not in done.stdout
+
+
 def test_the_page_says_what_the_rules_say(gateway):
     import json
     page = wait_for(lambda: (p := json.loads(gateway.get("/api/v1/metrics?pack=busy")))["resources"] and p, "series")
