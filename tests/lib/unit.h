@@ -75,10 +75,14 @@ uint64_t unit_patience(uint64_t ordinarily);
 extern uint64_t unit_patience_max;
 
 /* Does `meanwhile` again and again until what is due has come; if it never does, the case fails. */
-#define unit_until(condition, meanwhile)                                                                 \
-    for (uint64_t until_ = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC); !(condition); \
-         (void)(meanwhile))                                                                              \
-    ck_assert_msg(clock_monotonic() < until_, "never: %s", #condition)
+#define unit_until(condition, meanwhile)                                                        \
+    do {                                                                                        \
+        const uint64_t until_ = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC); \
+        while (!(condition)) {                                                                  \
+            ck_assert_msg(clock_monotonic() < until_, "never: %s", #condition);                 \
+            (void)(meanwhile);                                                                  \
+        }                                                                                       \
+    } while (0)
 
 /* How many of n random runs of a long scenario: all of them, but with a sanitizer, which makes them ten times
  * as long, a quarter (one at least), unless PG_SOAK is set. */

@@ -187,5 +187,6 @@ UNIT(definitions_in_a_long_row_and_shared_many_times_stay_cheap)
     for (int i = 1; i < 31; i++)
         p += sprintf(p, "frame f%d = f%d or f%d\n", i, i - 1, i - 1);
     sprintf(p, "counter x.m { on cpu where leaf is f30 }");
-    cleanup(compiled_free) struct compiled c = compile_good(text);
+    struct compiled c = compile_good(text);
+    compiled_free(&c);
 }

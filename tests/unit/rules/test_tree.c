@@ -230,9 +230,9 @@ UNIT(metrics_and_their_defaults)
 
 UNIT(a_text_that_says_frame_is_known_in_a_rule_with_each)
 {
-    cleanup(compiled_free) struct compiled c =
-        compile_good("text t = function of frame\n"
-                     "counter x.m { on cpu each frame label f = t ?? \"x\" limit 3 }");
+    struct compiled c = compile_good("text t = function of frame\n"
+                                     "counter x.m { on cpu each frame label f = t ?? \"x\" limit 3 }");
+    compiled_free(&c);
 }
 
 UNIT(tests_as_written)

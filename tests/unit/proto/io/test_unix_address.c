@@ -208,8 +208,9 @@ UNIT(loops_share_one_socket)
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(io_listener_start(l[i], on_accept, &s[i], &e), 0);
     for (int i = 0; i < 2; i++) { /* whoever looks takes it */
-        autoclose int fd = connect_by_hand(p.address);
+        int fd = connect_by_hand(p.address);
         run_until(s[i].loop, &s[i].accepted, 1);
+        close(fd);
     }
     io_listener_free(l[0]);
     io_loop_free(s[0].loop);

@@ -40,12 +40,12 @@ UNIT(no_container_id)
 
 UNIT(variables)
 {
-    struct bytes environ =
+    struct bytes variables =
         BYTES_LIT("A=1\0XOTEL_SERVICE_NAME=no\0OTEL_SERVICE_NAME=shop=1\0EMPTY=\0LAST=end");
-    ck_assert(bytes_is(facts_variable(environ, "OTEL_SERVICE_NAME"), "shop=1"));
-    ck_assert(bytes_is(facts_variable(environ, "LAST"), "end"));
-    ck_assert(facts_variable(environ, "EMPTY").p != NULL && facts_variable(environ, "EMPTY").n == 0);
-    ck_assert_ptr_null(facts_variable(environ, "OTEL").p);
+    ck_assert(bytes_is(facts_variable(variables, "OTEL_SERVICE_NAME"), "shop=1"));
+    ck_assert(bytes_is(facts_variable(variables, "LAST"), "end"));
+    ck_assert(facts_variable(variables, "EMPTY").p != NULL && facts_variable(variables, "EMPTY").n == 0);
+    ck_assert_ptr_null(facts_variable(variables, "OTEL").p);
     ck_assert_ptr_null(facts_variable(bytes_of(NULL, 0), "A").p);
 }
 
