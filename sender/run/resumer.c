@@ -218,6 +218,24 @@ static bool open_mappings(struct resumer *r)
     return !r->cannot_ask;
 }
 
+/* What the kernel side does not know by the key that it has for it is not remembered, either: a file that has
+ * lost its last name, or was written to, has another key since then, where it is mapped as it was. */
+static void forget_pending(struct seen *p, const struct unwind_rest *rest)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->mappings.n; i++) {
+        bool is_pending = false;
+        for (uint32_t j = 0; j < UNWIND_REST_WAYS; j++)
+            is_pending |= (rest->ways >> j & 1) && rest->way[j].is_pending &&
+                          rest->way[j].start == p->mappings.p[i].start;
+        if (!is_pending)
+            p->mappings.p[kept++] = p->mappings.p[i];
+    }
+    if (kept < p->mappings.n)
+        p->changes = 0;
+    p->mappings.n = kept;
+}
+
 /* Finds out how to know of the mappings of the sample's process: by asking for one at a time; else they are
  * all asked for, anew if they have changed, and none are known if it is not the program any more that it was.
  * Once a walk. */
@@ -227,6 +245,7 @@ static void need_mappings(struct resumer *r)
     if (r->has_mappings)
         return;
     r->has_mappings = true;
+    forget_pending(p, r->rest);
     if (open_mappings(r))
         return;
     if (!r->head.changes || p->changes != r->head.changes || !are_those(p, r->rest)) {

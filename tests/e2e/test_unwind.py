@@ -350,6 +350,38 @@ def test_a_library_is_not_taken_for_the_one_before(tmp_path):
             wait_for(is_even, "samples in both libraries")
 
 
+@pytest.mark.parametrize("how", ["deleted", "touched"])
+def test_a_library_whose_file_was_changed_stays_known(tmp_path, how):
+    """As of each program that runs while its libraries are replaced. What the kernel side remembers is each CPU's own: on the next
+    one the library is met as if for the first time, as another file."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("a second CPU is needed")
+    library = tmp_path / "plugin.so"
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-shared", "-fPIC", "-DPAD=1", "-o", library, SOURCE / "plugin.c"], check=True)
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", f"-I{ROOT}", SOURCE / "late.c", "-o", tmp_path / "pg-replaced", "-ldl"], check=True)
+    with Receiver() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "97",
+                          "--interval", "1s", "--include", "executable=pg-replaced"])
+        with running(sender):
+            started(sender)
+            with running(Process(["taskset", "-c", str(cpus[0]), tmp_path / "pg-replaced", library, library, "2000000000"])) as busy:
+                def spinning():
+                    return {stack: n for stack, n in receiver.of(busy.pid).items() if stack.names[0] == "spin"}
+                wait_for(lambda: sum(spinning().values()) >= 50, "samples")
+                if how == "deleted":
+                    library.unlink()
+                else:
+                    os.utime(library, (0, 0))
+                before = spinning()
+                os.sched_setaffinity(busy.pid, cpus[1:2])
+                wait_for(lambda: sum(spinning().values()) >= sum(before.values()) + 300, "samples on another CPU")
+            assert sender.stop() == 0, sender.log()
+    late = {stack: n - before.get(stack, 0) for stack, n in spinning().items() if n > before.get(stack, 0)}
+    whole = sum(n for stack, n in late.items() if stack.incomplete is None and holds(stack.names, CHAIN + ("plugin_enter", "main")))
+    assert whole >= LEAST * sum(late.values()), late
+
+
 def test_a_signal_s_handler_of_go_is_no_root(tmp_path):
     """Go ends its own tracebacks there."""
     program = tmp_path / "pg-signalled"
