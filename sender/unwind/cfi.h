@@ -71,4 +71,9 @@ typedef void (*cfi_row_fn)(void *user, uint64_t address, const struct unwind_rul
  * is known from there on. */
 int cfi_run(const struct cfi_common *common, const struct cfi_function *function, cfi_row_fn row, void *user);
 
+/* Where a function puts a register (DWARF's number) of its caller's when it begins: at CFA + *ret. False: its
+ * program does not say that it does. */
+bool cfi_saves(const struct cfi_common *common, const struct cfi_function *function, uint64_t reg,
+               int64_t *ret);
+
 #endif

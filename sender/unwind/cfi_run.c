@@ -69,6 +69,9 @@ struct machine {
     uint64_t location, end; /* of the function */
     cfi_row_fn row;         /* NULL while the CIE's own program runs */
     void *user;
+    uint64_t wanted; /* the register that cfi_saves asks for … */
+    int64_t found;   /* … and where it is put first */
+    bool has_found;
 };
 
 static bool fits(int64_t value, int bits)
@@ -156,6 +159,10 @@ static void set(struct machine *m, uint64_t reg, enum where where, int64_t value
     struct saved *to = slot(m, &m->now, reg);
     if (to)
         *to = (struct saved){where, value};
+    if (reg == m->wanted && where == WHERE_AT_CFA && !m->has_found) {
+        m->found = value;
+        m->has_found = true;
+    }
 }
 
 static void restore(struct machine *m, uint64_t reg)
@@ -315,4 +322,17 @@ int cfi_run(const struct cfi_common *common, const struct cfi_function *function
         row(user, m.location, &nothing);
     }
     return result;
+}
+
+bool cfi_saves(const struct cfi_common *common, const struct cfi_function *function, uint64_t reg,
+               int64_t *ret)
+{
+    struct machine m = {.common = common,
+                        .location = function->start,
+                        .end = function->start + function->size,
+                        .wanted = reg};
+    if (run(&m, function->program) < 0 || !m.has_found)
+        return false;
+    *ret = m.found;
+    return true;
 }

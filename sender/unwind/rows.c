@@ -28,6 +28,9 @@
  * are shorter than a jump. */
 #define AROUND_MAX 1024u
 
+/* Bytes of a frame in which a function puts its caller's registers. */
+#define FRAME_MAX (1 << 15)
+
 struct rows_file {
     struct functions functions;
     uint64_t abort;    /* file offset of the C library's; 0: it is not in the file */
@@ -134,6 +137,82 @@ static void run_function(struct compiler *c, struct functions *f, const struct f
     }
 }
 
+/* Gives the byte at an offset a rule of its own, where those around it have one already. */
+static void insert(struct compiler *c, uint64_t offset, struct unwind_rule rule)
+{
+    struct rows *rows = c->rows;
+    uint16_t low = (uint16_t)(offset - c->page), number = rule_number(rows, rule);
+    uint32_t i = first_where(rows->n, j, rows->row[j].low > low) - 1, n_behind = rows->n - i - 1;
+    struct unwind_row before = rows->row[i];
+    bool begins = before.low == low;
+    bool ends = offset + 1 >= c->to || (n_behind > 0 && rows->row[i + 1].low == low + 1);
+    uint32_t n_more = (begins ? 0 : 1) + (ends ? 0 : 1), at = begins ? i : i + 1;
+    if (rows->n + n_more > UNWIND_PAGE_ROWS_MAX)
+        return;
+    memmove(&rows->row[i + 1 + n_more], &rows->row[i + 1], n_behind * sizeof *rows->row);
+    rows->row[at] = (struct unwind_row){.low = low, .rule = number};
+    if (!ends)
+        rows->row[at + 1] = (struct unwind_row){.low = (uint16_t)(low + 1), .rule = before.rule};
+    rows->n += n_more;
+}
+
+/* Whether a function leaves a register as it found it (psABI figure 3.4): rbx, r12 to r15. */
+static bool is_kept(uint8_t cfa)
+{
+    uint8_t reg = (uint8_t)(cfa - UNWIND_CFA_REGISTER);
+    return cfa >= UNWIND_CFA_REGISTER && cfa < UNWIND_CFA_END && (reg == 3 || reg >= 12);
+}
+
+/* Where the function at `offset` puts a register; false: it does not say so, or none begins there. */
+static bool find_saved(struct functions *f, const struct image_segment *segment, uint64_t offset, uint8_t reg,
+                       struct opened *opened, int64_t *ret)
+{
+    struct function around[8];
+    if (offset < segment->offset || offset - segment->offset >= segment->size)
+        return false;
+    uint32_t n = functions_around(f, segment, offset, offset + 1, around, ARRAY_LEN(around));
+    for (uint32_t i = 0; i < n; i++)
+        if (around[i].offset == offset && around[i].source <= FUNCTION_FRAMES &&
+            open_function(f, &around[i], opened))
+            return cfi_saves(&opened->common[around[i].source], &opened->frames, reg, ret);
+    return false;
+}
+
+/* What is called by code whose frame is found by a register, of which a caller's frame knows nothing, keeps
+ * that register in its own frame, which ends where rsp is behind the call: so lead the ways out of
+ * _dl_runtime_resolve, which looks up what a program calls for the first time. `first`: the function's first
+ * row. */
+static void add_calls(struct compiler *c, struct functions *f, const struct image_segment *segment,
+                      uint32_t first, struct opened *opened)
+{
+    enum { CALL = 0xe8, CALL_SIZE = 5 };
+    struct rows *rows = c->rows;
+    for (uint32_t i = first; i < rows->n; i++) {
+        struct unwind_rule rule = rows->rule[rows->row[i].rule];
+        uint64_t from = c->page + rows->row[i].low,
+                 to = i + 1 < rows->n ? c->page + rows->row[i + 1].low : min_of(c->end, c->to);
+        uint8_t code[UNWIND_PAGE_SIZE + CALL_SIZE], reg = (uint8_t)(rule.cfa - UNWIND_CFA_REGISTER);
+        int64_t slot;
+        if (!is_kept(rule.cfa) || rule.cfa_offset < 0 || rule.cfa_offset > 255 || to <= from)
+            continue;
+        uint64_t begin = max_of(from, segment->offset + CALL_SIZE) - (CALL_SIZE - 1);
+        size_t n = source_read_some(f->image.source, begin, code, to - begin);
+        for (size_t at = 0; at + CALL_SIZE <= n; at++) {
+            int32_t distance;
+            memcpy(&distance, code + at + 1, sizeof distance);
+            uint64_t behind = begin + at + CALL_SIZE;
+            if (code[at] != CALL ||
+                !find_saved(f, segment, behind + (uint64_t)(int64_t)distance, reg, opened, &slot) ||
+                slot < -FRAME_MAX || slot > 0)
+                continue;
+            rule.cfa = UNWIND_CFA_AT_RSP;
+            rule.cfa_offset += (int32_t)slot * 256;
+            insert(c, behind - 1, rule); /* a return address is looked up one before */
+            break;                       /* what is behind it is the next row but one */
+        }
+    }
+}
+
 /* Code that nothing is said of, from `from` to `to`. */
 static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, uint64_t to)
 {
@@ -202,10 +281,12 @@ static void compile(struct compiler *c, struct rows_file *f, const struct image_
         end = next ? min_of(end, next->offset) : end;
         end -= end == f->abort && end > one->offset;
         c->end = end;
+        uint32_t first = c->rows->n - 1; /* the row before, which may become the function's */
         if (f->greenlet && one->offset == f->greenlet)
             add(c, one->offset, root);
         else
             run_function(c, functions, one, &opened);
+        add_calls(c, functions, segment, first, &opened);
     }
     if (end < segment_end)
         add_unsaid(c, f, end, segment_end);

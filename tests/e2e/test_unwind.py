@@ -490,6 +490,26 @@ def test_an_instruction_that_a_probe_stands_at_is_where_it_was(tmp_path):
     assert whole >= LEAST * sum(sorting().values()), sorting()
 
 
+def test_who_calls_what_has_to_be_looked_up_first_is_known(tmp_path):
+    """The dynamic linker's way to it has a frame that only a register tells of, which the next function has saved."""
+    program, library = tmp_path / "pg-lookup", tmp_path / "lookup.so"
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-shared", "-fPIC", "-DLIBRARY", f"-I{ROOT}", SOURCE / "lookup.c", "-o", library],
+                   check=True)
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-Wl,-z,lazy", SOURCE / "lookup.c", library, "-o", program], check=True)
+    with Receiver(first=FIRST) as receiver, running(Process([program])) as busy:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                          "--interval", "1s", "--include", f"pid={busy.pid}"])
+        with running(sender):
+            started(sender)
+
+            def spinning():
+                return {stack: n for stack, n in receiver.of(busy.pid).items() if not stack.first and stack.names[0] == "spin"}
+            wait_for(lambda: sum(spinning().values()) >= 200, "samples")
+            assert sender.stop() == 0, sender.log()
+    whole = sum(n for stack, n in spinning().items() if stack.incomplete is None and holds(stack.names, CHAIN + ("chosen",)) and "main" in stack.names)
+    assert whole >= LEAST * sum(spinning().values()), spinning()
+
+
 def test_another_process_s_stack_without_bpf(tmp_path):
     """tests/unwind/record.c: the kernel side's stepping code and the compiled rows, over ptrace(2), as anybody may."""
     recorder, program = tmp_path / "record", tmp_path / "realign"

@@ -103,6 +103,37 @@ UNIT(each_instruction_of_a_function_has_its_rule)
     free((void *)file.p);
 }
 
+/* As glibc's _dl_runtime_resolve: its frame is found by rbx, which what it calls has put into its own. */
+void by_rbx(void);
+__asm__(".text\n.globl by_rbx\n.type by_rbx, @function\nby_rbx:\n.cfi_startproc\n"
+        "push %rbx\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset %rbx, 0\n"
+        "mov %rsp, %rbx\n.cfi_def_cfa_register %rbx\n"
+        "and $-64, %rsp\ncall 1f\ncall framed\nmov %rbx, %rsp\n.cfi_def_cfa_register %rsp\n"
+        "pop %rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n"
+        "1:\n.cfi_startproc\npush %r12\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset %r12, 0\n"
+        "push %rbx\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset %rbx, 0\nxor %ebx, %ebx\n"
+        "pop %rbx\n.cfi_adjust_cfa_offset -8\npop %r12\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n"
+        ".size by_rbx, .-by_rbx\n");
+
+UNIT(a_frame_found_by_a_register_is_found_where_what_was_called_has_saved_it)
+{
+    struct bytes file = own_file();
+    struct source s = source_memory(file);
+    struct rows_file *f = opened(&s);
+    const uint8_t rbx = UNWIND_CFA_REGISTER + 3;
+    const uint64_t at = offset_of(file, by_rbx), before = at + 4, call = before + 4, behind = call + 5;
+    struct unwind_rule r = find(f, call);
+    ck_assert(r.cfa == rbx && r.cfa_offset == 16);
+    ck_assert_int_eq(find(f, before).cfa, rbx);
+    r = find(f, behind - 1); /* as what was called returns */
+    ck_assert(r.cfa == UNWIND_CFA_AT_RSP && r.cfa_offset == -24 * 256 + 16 && r.rbp == UNWIND_RBP_SAME);
+    ck_assert_int_eq(find(f, behind).cfa, rbx);
+    ck_assert_int_eq(find(f, behind + 4).cfa, rbx); /* the other saves nothing but rbp */
+    ck_assert_int_eq(find(f, behind + 5 + 3).cfa, UNWIND_CFA_RSP);
+    rows_close(f);
+    free((void *)file.p);
+}
+
 /* As in glibc's dynamic linker, which says nothing of its first instructions. */
 UNIT(what_a_program_begins_with_is_its_root)
 {
