@@ -52,6 +52,22 @@ def test_every_block_says_what_it_is(page):
     assert not wrong, "\n".join(wrong)
 
 
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s#]*)(?:#[^)\s]*)?\)")
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:c|h|py|md|rules|js))`")
+
+
+@pytest.mark.parametrize("page", pages())
+def test_what_a_page_points_at_is_there(page):
+    """Links from its folder on; paths between backticks from any folder on. Capitals stand for a name: unit/FOLDER/test_NOUN.c."""
+    text, folder = re.sub(r"^ *```.*?^ *```", "", (ROOT / page).read_text(), flags=re.S | re.M), (ROOT / page).parent
+    files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True,
+                           text=True).stdout.split()
+    links = [link for link in LINK.findall(text) if link and "://" not in link and not (folder / link).exists()]
+    paths = [path for path in PATH.findall(text) if not re.search("[A-Z]{4}", path.removesuffix(".md")) and not path.startswith("..")
+             and not any(f"/{file}".endswith(f"/{path}") for file in files)]
+    assert not links + paths, f"{page}: {links + paths}"
+
+
 @pytest.mark.parametrize("text", blocks("rules"))
 def test_rules_compile_and_pass_their_tests(text, tmp_path):
     path = tmp_path / "block.rules"
