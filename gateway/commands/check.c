@@ -29,13 +29,13 @@ struct check_arguments {
 /* clang-format off */
 static const struct settings_row rows[] = {
     {"format", SETTINGS_CHOICE, AT(format), "text", .words = formats, .metavar = "FORMAT",
-     .doc = "text, json, or sarif (2.1.0, for code hosts)"},
+     .doc = "text (the default), json, or sarif (2.1.0, for code hosts)"},
     {"severity", SETTINGS_CHOICE, AT(severity), "warning", .words = severities, .metavar = "LEVEL",
-     .doc = "the least that is told: error, warning or note"},
+     .doc = "the least that is told: error, warning (the default) or note"},
     {"fail", SETTINGS_CHOICE, AT(fail), "error", .words = severities, .metavar = "LEVEL",
-     .doc = "the least for which the exit code is 1: error, warning or note"},
+     .doc = "the least for which the exit code is 1: error (the default), warning or note"},
     {"places", SETTINGS_COUNT, AT(places), TEXT_OF(PLACES), 1, 1000000, .metavar = "N",
-     .doc = "how many places of each rule are told in a file; all are counted"},
+     .doc = "how many places of each rule are told in a file, all being counted; default " TEXT_OF(PLACES)},
     {"rules", SETTINGS_BOOL, AT(rules), .doc = "print the table of rules"},
 };
 /* clang-format on */

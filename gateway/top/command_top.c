@@ -482,8 +482,10 @@ const struct settings_command top_command = {
     .usage =
         "[--url URL] [--user NAME --password-file FILE] [--interval TIME] [--window TIME] [--for TIME] [--pack NAME] [--once | --flame [--service NAME]]",
     .doc = "a live table of a running gateway's counters",
-    .text = "Shows what a running gateway counts, as rates: CPU time per second is cores.\n"
-            "The last table stays on the terminal. NO_COLOR and TERM=dumb are honoured.\n",
+    .text =
+        "Shows what a running gateway counts, as rates: CPU time per second is cores. Where it keeps stacks\n"
+        "(look.memory), a terminal shows these instead, unless --once or --pack is given; ? shows the keys.\n"
+        "The last table stays on the terminal. NO_COLOR and TERM=dumb are honoured.\n",
     .flags = &flags,
     .run = top,
 };
