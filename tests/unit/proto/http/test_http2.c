@@ -15,6 +15,7 @@ struct pair {
     bool in_place; /* the client's bodies are drained so */
 };
 
+/* Declared before its pair: a call that is open when that closes tells it. */
 struct outcome {
     int n;
     enum http_call_result result;
@@ -136,9 +137,9 @@ UNIT(a_call_goes_through_in_either_version_and_any_pieces)
 {
     for (int version = 1; version <= 2; version++)
         for (size_t step = 1; step < 3000; step = step * 3 + 1) {
+            struct outcome o = {0};
             cleanup(pair_close) struct pair p = {
                 .step = step, .r = {.reply = {.status = 200, .body = BYTES_LIT("answer")}}};
-            struct outcome o = {0};
             pair_open(&p, version);
             ck_assert_ptr_nonnull(post(&p, BYTES_LIT("question"), &o));
             ck_assert_int_eq(o.n, 0);
@@ -162,9 +163,9 @@ UNIT(a_prefix_is_part_of_the_body)
         whole[i] = (uint8_t)(i * 31 + i / 999);
     for (int version = 1; version <= 2; version++)
         for (size_t all = 5; all <= n; all += n - 5) {
+            struct outcome o = {0};
             cleanup(pair_close) struct pair p = {
                 .r = {.reply = {.status = 200, .body = BYTES_LIT("answer")}}};
-            struct outcome o = {0};
             pair_open(&p, version);
             ck_assert_ptr_nonnull(post_behind(&p, bytes_of(whole, 5), bytes_of(whole + 5, all - 5), &o));
             pair_run(&p);
@@ -182,8 +183,8 @@ UNIT(a_megabyte_passes_the_windows_both_ways)
         big[i] = (uint8_t)(i * 31 + i / 999);
     for (int version = 1; version <= 2; version++) {
         struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
-        cleanup(pair_close) struct pair p = {.r = {.reply = {.status = 200, .body = {big, n}}}};
         struct outcome o = {0};
+        cleanup(pair_close) struct pair p = {.r = {.reply = {.status = 200, .body = {big, n}}}};
         l.window_bytes = 100000;
         pair_open_with(&p, version, &l);
         post(&p, bytes_of(big, n), &o);
@@ -199,8 +200,8 @@ UNIT(a_megabyte_passes_the_windows_both_ways)
 
 UNIT(trailers_follow_a_body_and_join_the_head_without_one)
 {
-    cleanup(pair_close) struct pair p = {.step = 7};
     struct outcome o = {0};
+    cleanup(pair_close) struct pair p = {.step = 7};
     p.r.reply =
         (struct http_reply){.status = 200, .body = BYTES_LIT("m"), .trailers = &grpc_ok, .n_trailers = 1};
     pair_open(&p, HTTP_VERSION_2);
@@ -221,9 +222,9 @@ UNIT(trailers_follow_a_body_and_join_the_head_without_one)
 
 UNIT(many_streams_at_once_end_each_once)
 {
+    struct outcome o[150] = {0};
     cleanup(pair_close) struct pair p = {.step = 1000,
                                          .r = {.reply = {.status = 200, .body = BYTES_LIT("x")}}};
-    struct outcome o[150] = {0};
     pair_open(&p, HTTP_VERSION_2);
     int n = 0;
     pair_run(&p);
@@ -242,8 +243,8 @@ UNIT(an_early_reply_stops_the_upload)
 {
     size_t n = 8 << 20;
     uint8_t *big = calloc(1, n);
-    cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_AT_HEAD, .reply = {.status = 413}}};
     struct outcome o = {0};
+    cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_AT_HEAD, .reply = {.status = 413}}};
     pair_open(&p, HTTP_VERSION_2);
     post(&p, bytes_of(big, n), &o);
     pair_run(&p);
@@ -261,8 +262,8 @@ UNIT(an_early_reply_stops_the_upload)
 
 UNIT(a_cancelled_call_is_gone_on_both_sides)
 {
-    cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
     struct outcome o = {0}, other = {0};
+    cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
     pair_open(&p, HTTP_VERSION_2);
     struct http_call *unsent = unit_made(post(&p, BYTES_LIT("q"), &o));
     http_client_cancel(p.c, unsent);
@@ -291,8 +292,8 @@ UNIT(a_cancelled_call_is_gone_on_both_sides)
 
 UNIT(shutdown_takes_what_was_under_way_and_then_ends)
 {
-    cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
     struct outcome o = {0};
+    cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
     pair_open(&p, HTTP_VERSION_2);
     post(&p, BYTES_LIT("q"), &o);
     pair_run(&p);
@@ -325,8 +326,8 @@ UNIT(shutdown_does_not_wait_for_a_peer_that_answers_no_ping)
 UNIT(calls_of_a_broken_connection_are_told)
 {
     for (int version = 1; version <= 2; version++) {
-        cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
         struct outcome o = {0};
+        cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
         pair_open(&p, version);
         post(&p, BYTES_LIT("q"), &o);
         pair_run(&p);
@@ -341,8 +342,8 @@ UNIT(a_response_too_large_is_not_held)
 {
     autofree uint8_t *big = calloc(1, 9 << 20);
     for (int version = 1; version <= 2; version++) {
-        cleanup(pair_close) struct pair p = {.r = {.reply = {.status = 200, .body = {big, 9 << 20}}}};
         struct outcome o = {0};
+        cleanup(pair_close) struct pair p = {.r = {.reply = {.status = 200, .body = {big, 9 << 20}}}};
         pair_open(&p, version);
         post(&p, BYTES_LIT("q"), &o);
         if (version == 2) {
@@ -367,8 +368,8 @@ UNIT(a_header_list_over_the_limit_is_431)
     static char long_value[20000];
     memset(long_value, 'v', sizeof long_value - 1);
     struct http_header h = {BYTES_LIT("x"), {(uint8_t *)long_value, sizeof long_value - 1}};
-    cleanup(pair_close) struct pair p = {0};
     struct outcome o = {0};
+    cleanup(pair_close) struct pair p = {0};
     pair_open(&p, HTTP_VERSION_2);
     struct http_request q = {
         .method = "GET", .scheme = "http", .authority = "h", .path = "/", .headers = &h, .n_headers = 1};
@@ -387,8 +388,8 @@ UNIT(bodies_are_drained_from_where_they_are)
         body[i] = (uint8_t)(i * 7 + i / 1000);
     for (int version = 1; version <= 2; version++)
         for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
-            cleanup(pair_close) struct pair p = {.in_place = true, .r = {.reply = {.status = 200}}};
             struct outcome o = {0};
+            cleanup(pair_close) struct pair p = {.in_place = true, .r = {.reply = {.status = 200}}};
             pair_open(&p, version);
             post_behind(&p, bytes_of(body, 5), bytes_of(body + 5, sizes[i]), &o);
             pair_run(&p);
@@ -444,8 +445,8 @@ UNIT(a_body_that_goes_while_it_is_drained_was_copied)
 UNIT(silent_bodies_and_idle_connections_end)
 {
     struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
-    cleanup(pair_close) struct pair p = {0};
     struct outcome o = {0};
+    cleanup(pair_close) struct pair p = {0};
     pair_open(&p, HTTP_VERSION_2);
     autofree uint8_t *body = calloc(1, 4 << 20);
     post(&p, bytes_of(body, 4 << 20), &o);
@@ -685,8 +686,8 @@ UNIT(a_slow_body_is_answered_by_the_handler)
 {
     struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
     for (int dribbles = 0; dribbles < 2; dribbles++) {
-        cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_WHEN_SLOW, .reply.status = 503}};
         struct outcome o = {0};
+        cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_WHEN_SLOW, .reply.status = 503}};
         pair_open(&p, HTTP_VERSION_2);
         autofree uint8_t *body = calloc(1, 4 << 20);
         post(&p, bytes_of(body, 4 << 20), &o);
