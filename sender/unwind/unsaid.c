@@ -44,8 +44,10 @@ enum flow { FLOW_ON, FLOW_CALL, FLOW_BRANCH, FLOW_JUMP, FLOW_JUMP_BY_TABLE, FLOW
 static enum flow flow_of(const struct instruction *is)
 {
     uint8_t op = is->opcode;
-    if (is->map == MAP_TWO_BYTES)
-        return op >= 0x80 && op <= 0x8f ? FLOW_BRANCH : op == 0x0b ? FLOW_STOP : FLOW_ON;
+    if (is->map == MAP_TWO_BYTES) /* ud2, ud1 (clang's, with a reason as its operand), ud0 */
+        return op >= 0x80 && op <= 0x8f                 ? FLOW_BRANCH
+               : op == 0x0b || op == 0xb9 || op == 0xff ? FLOW_STOP
+                                                        : FLOW_ON;
     if (is->map != MAP_ONE_BYTE)
         return FLOW_ON;
     if ((op >= 0x70 && op <= 0x7f) || (op >= 0xe0 && op <= 0xe3))
@@ -336,6 +338,14 @@ static bool is_last_call(const struct sweep *s, size_t end)
     return true;
 }
 
+/* Whether a function with a frame pointer begins at a place. Code that has one already does not lead there: a
+ * call before it does not come back. */
+static bool makes_pointer(const struct sweep *s, size_t at)
+{
+    static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5}; /* push %rbp; mov %rsp, %rbp */
+    return at + sizeof code <= s->code.n && memcmp((const uint8_t *)s->code.p + at, code, sizeof code) == 0;
+}
+
 /* Comes with a frame to an instruction, which an earlier jump may have led to. */
 static enum verdict arrive(const struct sweep *s, size_t at, struct unsaid_frame *f)
 {
@@ -371,7 +381,7 @@ static enum verdict act(struct sweep *s, size_t at, const struct instruction *is
     case FLOW_RETURN: /* rbp may have been stored and then left alone */
         return f->has_rsp && f->depth == called.depth ? PROVEN : CONTRADICTED;
     case FLOW_CALL:
-        if (is_last_call(s, c->end))
+        if (is_last_call(s, c->end) || (f->base == RBP && f->rbp && makes_pointer(s, c->end)))
             c->end_by = FLOW_STOP;
         else
             c->call_end = c->end;
@@ -489,7 +499,9 @@ static void run_chain(struct sweep *s, size_t at, struct chain *last)
     if (here == 0) {
         bool by_jump = last->end_by == FLOW_JUMP || last->end_by == FLOW_JUMP_BY_TABLE;
         const struct unsaid_frame may[] = {called, last->frame, s->by_table, s->branch};
-        bool may_begin = !by_jump || is_called(&last->frame);
+        bool is_behind_padding = at > last->end;
+        bool may_begin = !by_jump || is_called(&last->frame) || makes_pointer(s, at) ||
+                         (is_behind_padding && is_prologue(s, at));
         if (choose(s, at, may, s->is_wrong ? 1 : ARRAY_LEN(may), may_begin, &f, &limit) && is_called(&f))
             begin_function(s, at);
     } else if (here != NOT_KNOWN) {

@@ -105,6 +105,43 @@ UNIT(functions_that_end_with_a_call)
     CHECK(ending_end - 1 - ending, DEPTH(8));
 }
 
+/* As clang's in Chromium: it traps with a reason, and what a function ends with fails and does not come back;
+ * the next one begins right behind that. Both have several ways to there. */
+CODE(trapping,
+     "push %rbp; mov %rsp, %rbp; push %rbx; push %rax; call 9f; test %eax, %eax; js 2f; jne 1f\n"
+     "add $8, %rsp; pop %rbx; pop %rbp; ret; 1: ud1 2(%eax), %eax\ntrapping_fails: 2: call 9f\n"
+     "trapping_other: push %rbp; mov %rsp, %rbp; push %r14; push %rbx; call 9f; test %eax, %eax; je 1f\n"
+     "call 9f; 1: pop %rbx; pop %r14; pop %rbp; ret\n9: ud1 1(%eax), %eax");
+PLACE(trapping_fails);
+PLACE(trapping_other);
+
+UNIT(a_function_that_begins_right_behind_a_call_that_does_not_come_back)
+{
+    run(trapping, trapping_end, true);
+    CHECK(trapping_fails - trapping, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
+    CHECK(trapping_other - trapping, DEPTH(8));
+    CHECK(trapping_other + 1 - trapping, DEPTH_RBP(16, 16));
+    CHECK(trapping_other + 4 - trapping, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
+}
+
+/* A compiler puts what is rarely needed behind the return, from where it jumps back; the next function may
+ * leave by a jump, too, to wherever. */
+CODE(jumping,
+     "push %rbx; 1: call 9f; test %eax, %eax; jne 2f; pop %rbx; ret; 2: dec %ecx; jmp 1b\n.balign 16, 0xcc\n"
+     "jumping_other: push %rbp; mov %rsp, %rbp; test %eax, %eax; je 1f; dec %ecx; jmp 2f\n"
+     "1: call 9f; 2: pop %rbp\njumping_on: jmp *%rax; 9: ud2");
+PLACE(jumping_other);
+PLACE(jumping_on);
+
+UNIT(a_function_behind_one_that_ends_with_a_jump)
+{
+    run(jumping, jumping_end, true);
+    CHECK(1, DEPTH(16));
+    CHECK(jumping_other - jumping, DEPTH(8));
+    CHECK(jumping_other + 4 - jumping, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
+    CHECK(jumping_on - jumping, DEPTH(8));
+}
+
 /* Padding of zeros, and a function that goes on for ever, as loops of servers do. */
 CODE(forever, "nop; ret; .byte 0, 0, 0\nforever_begin: push %rbp; mov %rdi, %rbp\n"
               "forever_loop: 1: mov %rbp, %rdi; call *%rax; jmp 1b; .byte 0, 0, 0, 0, 0");
