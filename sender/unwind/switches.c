@@ -19,6 +19,11 @@ static void say(const struct output *to, uint64_t at, struct unwind_rule rule)
     to->on_row(to->user, at, &rule);
 }
 
+static bool is_there(struct bytes code, size_t at, const uint8_t *what, size_t n)
+{
+    return at <= code.n && n <= code.n - at && memcmp((const uint8_t *)code.p + at, what, n) == 0;
+}
+
 /* libcoro: push rbp, rbx, r12 … r15; mov %rsp, (%rdi); mov (%rsi), %rsp; pop them; then perhaps
  * pop %rcx; jmp *%rcx. The frame is alike on both stacks. */
 static const uint8_t coro[] = {0x55, 0x53, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57, 0x48, 0x89, 0x27,
@@ -77,24 +82,32 @@ static size_t run_boost(struct bytes code, uint64_t at, const struct output *to)
     return (size_t)(leaves - (const uint8_t *)code.p) + sizeof boost_leaves;
 }
 
-/* Boost.Context: push %rbp; jmp *%rbx begins a context, with the next instruction as the return address,
- * where it ends: xor %rdi, %rdi; call _exit; hlt. */
-static const uint8_t boost_root[] = {0x55, 0xff, 0xe3, 0x48, 0x31, 0xff, 0xe8};
-#define BOOST_ROOT_SIZE (sizeof boost_root + 5)
+/* What is put where an indirect jump or a return may come to, if the compiler is asked to. */
+static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-static size_t run_boost_root(struct bytes code, uint64_t at, const struct output *to)
+/* Boost.Context: push %rbp; jmp *%rbx begins a context, with the next instruction as the return address,
+ * where it ends: perhaps a landing place; xor %rdi, %rdi; call _exit; hlt. */
+static const uint8_t boost_root[] = {0x55, 0xff, 0xe3}, boost_exits[] = {0x48, 0x31, 0xff, 0xe8};
+
+/* Where it ends; 0: there is none. */
+static size_t run_boost_root(struct bytes code, size_t at, const struct output *to)
 {
-    (void)code;
+    size_t end = at + sizeof boost_root;
+    if (!is_there(code, at, boost_root, sizeof boost_root))
+        return 0;
+    if (is_there(code, end, landing, sizeof landing))
+        end += sizeof landing;
+    if (!is_there(code, end, boost_exits, sizeof boost_exits))
+        return 0;
     say(to, at + 2,
         (struct unwind_rule){.cfa = UNWIND_CFA_ROOT}); /* a return address is looked up one before */
-    return at + BOOST_ROOT_SIZE;
+    return end + sizeof boost_exits + 5;
 }
 
 /* A stub: perhaps a landing place for indirect jumps and mold's mov $number, %r11d, then jmp *x(%rip), whose
  * target finds the stack as the caller left it; or, and behind lld's, push $number and a jump to what looks
  * the function up. */
 #define STUB_SIZE 16u
-static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 static size_t run_stub(struct bytes code, uint64_t at, const struct output *to)
 {
@@ -118,11 +131,6 @@ static size_t run_stub(struct bytes code, uint64_t at, const struct output *to)
     return at + STUB_SIZE;
 }
 
-static bool is_there(struct bytes code, size_t at, const uint8_t *what, size_t n)
-{
-    return at <= code.n && n <= code.n - at && memcmp((const uint8_t *)code.p + at, what, n) == 0;
-}
-
 /* What is at a place: where it ends, 0: nothing. */
 static size_t run_at(struct bytes code, size_t at, bool is_aligned, const struct output *to)
 {
@@ -131,8 +139,9 @@ static size_t run_at(struct bytes code, size_t at, bool is_aligned, const struct
         return stub_end;
     if (is_there(code, at, coro, sizeof coro))
         return run_coro(code, at, to);
-    if (is_there(code, at, boost_root, sizeof boost_root))
-        return run_boost_root(code, at, to);
+    size_t root_end = run_boost_root(code, at, to);
+    if (root_end > 0)
+        return root_end;
     if (is_there(code, at, boost, sizeof boost) &&
         is_there(code, at + BOOST_STORES, boost_stores, sizeof boost_stores))
         return run_boost(code, at, to);

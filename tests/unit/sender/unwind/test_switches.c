@@ -146,6 +146,13 @@ UNIT(a_context_of_boost_s_has_a_root)
     check(3 + 2, root);
     check(3 + 11, root);
     check(3 + 12, (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 8});
+    /* built with places for indirect jumps to land */
+    ck_assert_uint_eq(run(BYTES_LIT(AT_HAND "\xf3\x0f\x1e\xfa\x55\xff\xe3\xf3\x0f\x1e\xfa"
+                                            "\x48\x31\xff\xe8\x5b\x3e\xe5\xff\xf4")),
+                      3 + 4 + 16);
+    check(7 + 1, (struct unwind_rule){0});
+    check(7 + 2, root);
+    check(7 + 15, root);
 }
 
 UNIT(what_is_cut_or_something_else_has_none)
