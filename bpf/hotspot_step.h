@@ -195,14 +195,13 @@ UNWIND_INLINE int hotspot_is_entered(const struct hotspot_walk *c)
     if (b0 == 0xe8 || (b0 == 0x74 && b1 == 5) || (b0 == 0x0f && b1 == 0x84 && HOTSPOT_BYTE(c, 2) == 5) ||
         (b0 == 0x0f && b1 == 0x85 && before == 0)) /* behind a number; a look at the class ends otherwise */
         return 1;
-    bpf_u32 is_nothing = b0 == 0x90 || b0 == 0x66 || (b0 == 0x0f && b1 == 0x1f), found = 0;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
-    for (bpf_u32 i = 0; i <= (is_nothing ? 7u : 0u); i++)
-        found |=
-            HOTSPOT_BYTE(c, i) == 0x41 && HOTSPOT_BYTE(c, i + 1) == 0x81 && HOTSPOT_BYTE(c, i + 2) == 0x7f;
-    return found;
+    /* Bytes that are 0 where the look's three are: one of the first 8, or the first. */
+    bpf_u64 low = c->code[0], high = c->code[1], each = 0x0101010101010101ull;
+    bpf_u64 differs = ((low >> 8 | high << 56) ^ 0x41 * each) | ((low >> 16 | high << 48) ^ 0x81 * each) |
+                      ((low >> 24 | high << 40) ^ 0x7f * each);
+    if (b0 != 0x90 && b0 != 0x66 && (b0 != 0x0f || b1 != 0x1f))
+        differs |= ~0xffull;
+    return ((differs - each) & ~differs & 0x80 * each) != 0;
 }
 
 UNWIND_INLINE int hotspot_in_prologue(const struct hotspot_walk *c)
