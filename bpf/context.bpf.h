@@ -80,7 +80,7 @@ static __always_inline __u32 read_trace_map(__u8 *to)
     const struct trace_ids *ids = bpf_map_lookup_elem(&traces_ctx_v1, &id);
     if (!ids)
         return 0;
-    __builtin_memcpy(to, ids, sizeof *ids);
+    bpf_probe_read_kernel(to, sizeof *ids, ids);
     *(__u32 *)(to + CONTEXT_VALID_AT) = 1; /* valid; no flags, no attributes */
     return CONTEXT_HEAD_BYTES;
 }

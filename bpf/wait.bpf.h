@@ -118,13 +118,15 @@ static __always_inline void comes_back(struct task_struct *next, __u64 now)
         return;
     }
     learn(w, length);
-    if (w->ticket) {
-        struct sample_head h = {.kind = SAMPLE_VALUE, .time = now, .source = SAMPLE_FROM_WAIT};
+    __u32 mine = SLOT_WAIT;
+    struct exec_scratch *e = bpf_map_lookup_elem(&exec_scratches, &mine); /* not the stack, which is short */
+    if (w->ticket && e) {
+        e->exec.head = (struct sample_head){.kind = SAMPLE_VALUE, .time = now, .source = SAMPLE_FROM_WAIT};
         if (!is_short && w->chance) /* user space divides by the share */
-            h.value = length * wait_share / w->chance;
-        h.ticket = w->ticket;
+            e->exec.head.value = length * wait_share / w->chance;
+        e->exec.head.ticket = w->ticket;
         w->ticket = 0;
-        send_head(&h);
+        send_head(&e->exec.head);
     }
 }
 

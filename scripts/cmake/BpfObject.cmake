@@ -15,7 +15,7 @@ function(pg_bpf_skeleton name source)
     file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
     add_custom_command(
         OUTPUT ${object}
-        COMMAND ${BPF_CLANG} -g -O2 -target bpf -D__TARGET_ARCH_${arch} -Wall -Werror
+        COMMAND ${BPF_CLANG} -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_${arch} -Wall -Werror
                 -I${CMAKE_SOURCE_DIR} -I/usr/include/${multiarch} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
         DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} ${headers})
     add_custom_command(
