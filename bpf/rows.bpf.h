@@ -103,34 +103,31 @@ __attribute__((noinline)) __u64 search_rule(__u32 file, __u32 offset, __u32 used
     return *(const __u64 *)&unwind_rules[rule & (UNWIND_RULES - 1)];
 }
 
-/* The rule for an address of a mapping; `part` of what was found is the process's. */
-static __always_inline struct unwind_rule find_rule(const struct unwind_mapping *here,
-                                                    struct found_rules *found, __u32 part, __u64 address,
-                                                    __u64 now)
+/* Sets *ret to the rule for an address of a mapping; `part` of what was found is the process's. */
+static __always_inline void find_rule(const struct unwind_mapping *here, struct found_rules *found,
+                                      __u32 part, __u64 address, __u64 now, struct unwind_rule *ret)
 {
-    union {
-        __u64 bits;
-        struct unwind_rule rule;
-    } is = {0};
-    _Static_assert(sizeof(struct unwind_rule) == 8, "fits a word");
+    volatile __u64 *bits = (volatile __u64 *)ret;
+    _Static_assert(sizeof *ret == 8, "fits a word");
     _Static_assert((__u64)UNWIND_FILE_PAGES << UNWIND_PAGE_BITS == 1ull << 32,
                    "so does an offset, and a serial");
     __u64 offset = address + here->bias;
+    *bits = 0;
     if (UNLIKELY(offset >> UNWIND_PAGE_BITS >= here->n_pages))
-        return is.rule;
+        return;
     __u64 of = (__u64)here->serial << 32 | (__u32)offset;
     __u64 slot = of * 0x9e3779b97f4a7c15ull >> (64 - FOUND_PART_BITS) | (__u64)part << FOUND_PART_BITS;
     barrier_var(slot);
     struct found_rule *entry = &found->at[slot & ((1u << FOUND_BITS) - 1)];
-    is.bits = *(volatile __u64 *)&entry->rule;
-    if (LIKELY((*(volatile __u64 *)&entry->of ^ is.bits) == of))
-        return is.rule;
-    is.bits = search_rule(here->serial, offset, now >> UNWIND_USED_SHIFT & 255);
-    if (UNLIKELY(is.bits == RULE_MISSING))
-        return is.rule;
-    *(volatile __u64 *)&entry->rule = is.bits;
-    *(volatile __u64 *)&entry->of = of ^ is.bits;
-    return is.rule;
+    __u64 rule = *(volatile __u64 *)&entry->rule;
+    if (UNLIKELY((*(volatile __u64 *)&entry->of ^ rule) != of)) {
+        rule = search_rule(here->serial, offset, now >> UNWIND_USED_SHIFT & 255);
+        if (LIKELY(rule != RULE_MISSING)) {
+            *(volatile __u64 *)&entry->rule = rule;
+            *(volatile __u64 *)&entry->of = of ^ rule;
+        }
+    }
+    *bits = rule;
 }
 
 #endif

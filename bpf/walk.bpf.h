@@ -84,6 +84,7 @@ struct walk {
     __u64 wanted_start, wanted_end;
     __u64 window[WINDOW_BYTES / 8];
     struct unwind_registers at;
+    struct unwind_rule rule;    /* by which its caller is found */
     struct unwind_mapping here; /* the one the frame's code is in */
     __u64 mm, now;
     __u64 loaded;                 /* by window_miss */
@@ -165,6 +166,12 @@ __attribute__((noinline)) int window_miss(__u32 slot, __u64 address)
     w->window_at = from;
     w->loaded = w->window[64 / 8];
     return 0;
+}
+
+static __always_inline struct unwind_rule rule_of(const struct walk *w)
+{
+    __u64 bits = *(const volatile __u64 *)&w->rule;
+    return *(struct unwind_rule *)&bits;
 }
 
 static __always_inline int window_load(struct walk *w, __u64 address, __u64 *value)
@@ -405,22 +412,27 @@ static __always_inline int add_frame(struct scratch *s, struct sample_frame fram
 #include "bpf/runtimes.bpf.h"
 
 /* Generated code is followed by frame pointer, which is another's where a function begins and ends: there the
- * return address is on top, or below the caller's rbp. How deep the stack is then; 0: it is none of these. */
+ * return address is on top, or below the caller's rbp. Makes that the rule where the thread is, if it is so.
+ */
 #define PUSH_RBP         0x55u
 #define RETURN           0xc3u
 #define LANDING          0xfa1e0ff3u /* endbr64 */
 #define PUSH_AND_MOVE    0xe5894855u /* push %rbp; mov %rsp, %rbp */
 #define PUSH_AND_MOVE_TO 0xec8b4855u /* the same, as others write it */
-__attribute__((noinline)) int generated_depth(__u32 slot)
+__attribute__((noinline)) int generated_rule(__u32 slot)
 {
     struct scratch *s = scratch_of(slot);
     __u64 code;
-    if (!s || bpf_probe_read_user(&code, sizeof code, (void *)(s->walk.at.ip - 4)))
+    if (!s || s->walk.rule.cfa != UNWIND_CFA_NONE ||
+        bpf_probe_read_user(&code, sizeof code, (void *)(s->walk.at.ip - 4)))
         return 0;
     __u32 here = code >> 32, before = code >> 24;
     if ((here & 0xff) == PUSH_RBP || (here & 0xff) == RETURN || here == LANDING)
-        return 8;
-    return before == PUSH_AND_MOVE || before == PUSH_AND_MOVE_TO ? 16 : 0;
+        s->walk.rule = (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 8};
+    else if (before == PUSH_AND_MOVE || before == PUSH_AND_MOVE_TO)
+        s->walk.rule = (struct unwind_rule){
+            .cfa = UNWIND_CFA_RSP, .cfa_offset = 16, .rbp = UNWIND_RBP_AT_CFA, .rbp_offset = -16};
+    return 0;
 }
 
 /* Whether generated code that was left by frame pointer had none: the pointer then was that of a function
@@ -430,8 +442,8 @@ __attribute__((noinline)) int is_pointer_of_another(__u32 slot)
 {
     struct scratch *s = scratch_of(slot);
     __u64 code = 0;
-    if (!s || bpf_probe_read_user(&code, sizeof code, (void *)(s->walk.at.ip - 8)) ||
-        (code >> 24 & 0xff) != CALL)
+    if (!s || s->walk.rule.cfa != UNWIND_CFA_NONE ||
+        bpf_probe_read_user(&code, sizeof code, (void *)(s->walk.at.ip - 8)) || (code >> 24 & 0xff) != CALL)
         return 0;
     __u64 called = s->walk.at.ip + (__s32)(code >> 32);
     if (bpf_probe_read_user(&code, sizeof code, (void *)called))
@@ -457,43 +469,41 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
         w->end = UNWIND_END_NOT_CODE;
         return 1;
     }
-    __u32 did = STEP_NATIVE;
+    /* What branches go by later is kept in memory: what the verifier knows of it ends there, so that it goes
+     * on once, not for each way to get here. */
+    volatile __u32 *is_told = &w->is_told, *end = &w->end;
+    *is_told = 0;
     if (UNLIKELY(w->here.runtime | w->runtime.inside)) {
-        did = runtime_step(slot, address);
+        __u32 did = runtime_step(slot, address);
         if (did == STEP_TAKEN)
             return 0;
+        *is_told = did != STEP_NATIVE;
     }
-    struct unwind_rule rule = find_rule(&w->here, found, w->set, address, w->now);
+    find_rule(&w->here, found, w->set, address, w->now, &w->rule);
+    struct unwind_rule rule = rule_of(w);
     if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && w->at.is_return))
         address = w->at.ip; /* "returned to" without having been called: a handler's, a coroutine's first */
-    if (did == STEP_NATIVE &&
-        add_frame(s, (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
-                                           .runtime = rule.cfa,
-                                           .extra = (address + w->here.bias) >> UNWIND_PAGE_BITS,
-                                           .file = w->here.serial,
-                                           .where = address})) {
+    if (!*is_told && add_frame(s, (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
+                                                        .runtime = rule.cfa,
+                                                        .extra = (address + w->here.bias) >> UNWIND_PAGE_BITS,
+                                                        .file = w->here.serial,
+                                                        .where = address})) {
         w->end = UNWIND_END_DEPTH;
         return 1;
     }
     if (UNLIKELY(rule.cfa == UNWIND_CFA_MISSING || w->here.is_pending)) {
         if (!w->here.is_pending || w->wants_now) {
             w->end = UNWIND_END_MISSING;
-            w->is_told = did != STEP_NATIVE;
             return 1;
         }
         w->is_guessed = 1;
     }
-    __u32 is_generated = w->here.runtime == RUNTIME_GENERATED && rule.cfa == UNWIND_CFA_NONE;
-    if (UNLIKELY(is_generated && !w->at.is_return)) {
-        rule.cfa_offset = generated_depth(slot);
-        rule.cfa = rule.cfa_offset ? UNWIND_CFA_RSP : UNWIND_CFA_NONE;
-        rule.rbp = rule.cfa_offset == 16 ? UNWIND_RBP_AT_CFA : UNWIND_RBP_SAME;
-        rule.rbp_offset = -16;
-    }
-    w->end = unwind_step(w, &w->at, rule);
-    if (UNLIKELY(is_generated && rule.cfa == UNWIND_CFA_NONE) && !w->end && is_pointer_of_another(slot))
+    if (UNLIKELY(w->here.runtime == RUNTIME_GENERATED) && !w->at.is_return)
+        generated_rule(slot);
+    *end = unwind_step(w, &w->at, rule_of(w));
+    if (UNLIKELY(w->here.runtime == RUNTIME_GENERATED) && !*end && is_pointer_of_another(slot))
         w->is_guessed = 1;
-    return w->end != UNWIND_END_NONE;
+    return *end != UNWIND_END_NONE;
 }
 
 static __always_inline int is_set_of(const struct walk *w, __u32 set, __u64 start, __u64 stack)
