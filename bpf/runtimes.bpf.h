@@ -7,7 +7,7 @@
  *     int NAME_step(struct scratch *s, __u64 address)       enum runtime_step
  *
  * walk.runtime.place is what user space said of the process, walk.runtime.word is the step's own from one
- * frame of a stack to the next; what there is to tell is told by add_frame.
+ * frame of a stack to the next; walk.runtime.frame is what there is to tell.
  */
 #ifndef BPF_RUNTIMES_BPF_H
 #define BPF_RUNTIMES_BPF_H
@@ -117,13 +117,6 @@ static __always_inline int native_step(struct scratch *s, __u64 address)
     return STEP_NATIVE;
 }
 
-/* Puts a word behind the frames there are. */
-static __always_inline void tell_word(struct scratch *s, struct sample_frame word)
-{
-    add_frame(s, word); /* no room: the next step says so */
-    s->walk.runtime.told += word.where ^ (__u64)word.file << 32;
-}
-
 /* The frame that a walk is in, of which a runtime knows how its caller is found. */
 static __always_inline struct sample_frame code_frame(const struct walk *w, __u64 address)
 {
@@ -142,13 +135,10 @@ __attribute__((noinline)) int cpython_frame(__u32 slot, __u64 address)
         return STEP_NATIVE;
     struct runtime_walk *r = &s->walk.runtime;
     struct cpython_walk *c = (struct cpython_walk *)r->word;
-    struct sample_frame word;
     _Static_assert(sizeof *c <= sizeof r->word, "fits");
     const struct cpython_place *place = (const struct cpython_place *)r->place.word;
-    int did = cpython_walk_on(place, c, r->is_ahead ? place->start[0] : address, &word);
+    int did = cpython_walk_on(place, c, r->is_ahead ? place->start[0] : address, &r->frame);
     r->inside = c->is_inside ? RUNTIME_CPYTHON : 0;
-    if (did == STEP_TAKEN || did == STEP_LAST)
-        tell_word(s, word);
     return did;
 }
 
@@ -198,7 +188,7 @@ __attribute__((noinline)) int php_machine(__u32 slot, __u64 address)
     }
     if (entry == PHP_COMPILED)
         return STEP_TAKEN;
-    add_frame(s, code_frame(w, address)); /* no room: the next step says so */
+    w->runtime.frame = code_frame(w, address);
     if (entry == PHP_ROOT) {
         c->is_fiber = c->is_inside = 1;
         w->runtime.inside = RUNTIME_PHP;
@@ -237,7 +227,7 @@ static __always_inline int php_step(struct scratch *s, __u64 address)
     did = php_frame(s->walk.slot, address);
     struct php_walk *c = (struct php_walk *)r->word;
     if (c->word.where)
-        tell_word(s, c->word);
+        r->frame = c->word;
     return did;
 }
 
@@ -248,14 +238,11 @@ __attribute__((noinline)) int ruby_frame(__u32 slot, __u64 address)
         return STEP_NATIVE;
     struct runtime_walk *r = &s->walk.runtime;
     struct ruby_walk *w = (struct ruby_walk *)r->word;
-    struct sample_frame word = {0};
     _Static_assert(sizeof *w <= sizeof r->word, "fits");
     if (r->is_ahead)
         address = ((const struct ruby_place *)r->place.word)->exec;
-    int did = ruby_walk_on(slot, address, r->is_ahead | s->walk.at.is_return, &word);
+    int did = ruby_walk_on(slot, address, r->is_ahead | s->walk.at.is_return, &r->frame);
     r->inside = w->is_inside ? RUNTIME_RUBY : 0;
-    if (word.kind == SAMPLE_FRAME_WORD)
-        tell_word(s, word);
     return did;
 }
 
@@ -296,8 +283,7 @@ __attribute__((noinline)) int perl_frame(__u32 slot, __u64 address)
     }
     int did = perl_walk_on(slot, address, sp);
     r->inside = w->is_inside ? RUNTIME_PERL : 0;
-    if (w->word.kind == SAMPLE_FRAME_WORD)
-        tell_word(s, w->word);
+    r->frame = w->word;
     return did;
 }
 
@@ -318,10 +304,7 @@ __attribute__((noinline)) int luajit_frame(__u32 slot, __u64 address)
                   ? luajit_walk_on(slot, address, r->is_ahead)
                   : luajit_generated(slot);
     r->inside = w->is_inside ? RUNTIME_LUAJIT : 0;
-    if (w->word.kind == SAMPLE_FRAME_WORD)
-        tell_word(s, w->word);
-    else if (w->word.kind == SAMPLE_FRAME_CODE)
-        add_frame(s, code_frame(&s->walk, address)); /* no room: the next step says so */
+    r->frame = w->word.kind == SAMPLE_FRAME_CODE ? code_frame(&s->walk, address) : w->word;
     return did;
 }
 
@@ -341,8 +324,8 @@ static __always_inline int hotspot_step(struct scratch *s, __u64 address)
         !in_other_stack(s->walk.slot, s->walk.at.sp))
         return STEP_NATIVE;
     int did = hotspot_walk_on(s->walk.slot);
-    if (did == STEP_TAKEN && c->word.kind == SAMPLE_FRAME_WORD)
-        tell_word(s, c->word);
+    if (did == STEP_TAKEN)
+        s->walk.runtime.frame = c->word;
     return did;
 }
 
@@ -356,14 +339,12 @@ __attribute__((noinline)) int v8_tell(__u32 slot, __u64 address, __u64 bp)
     struct runtime_walk *r = &w->runtime;
     struct v8_walk *v = (struct v8_walk *)r->word;
     _Static_assert(sizeof *v <= sizeof r->word, "fits");
-    struct sample_frame frame = code_frame(w, address);
+    r->frame = code_frame(w, address);
     if (!window_load(w, bp + V8_SLOT_OFFSET, &v->slots.offset) &&
         !window_load(w, bp + V8_SLOT_BYTECODE, &v->slots.bytecode) &&
         !window_load(w, bp + V8_SLOT_FUNCTION, &v->slots.function) &&
-        !window_load(w, bp + V8_SLOT_CONTEXT, &v->slots.context) &&
-        v8_word(w, (const struct v8_place *)r->place.word, v, &frame))
-        r->told += frame.where ^ (__u64)frame.file << 32;
-    add_frame(s, frame); /* no room: the next step says so */
+        !window_load(w, bp + V8_SLOT_CONTEXT, &v->slots.context))
+        v8_word(w, (const struct v8_place *)r->place.word, v, &r->frame);
     return 0;
 }
 
@@ -397,8 +378,7 @@ static __always_inline int beam_step(struct scratch *s, __u64 address)
         return STEP_NATIVE;
     int did = beam_walk_on(s->walk.slot, address, r->is_ahead);
     r->inside = w->is_inside ? RUNTIME_BEAM : 0;
-    if (w->word.kind == SAMPLE_FRAME_WORD)
-        tell_word(s, w->word);
+    r->frame = w->word;
     return did;
 }
 
@@ -503,13 +483,20 @@ __attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
         find_place(slot, runtime);
     if (!r->has_place)
         return STEP_NATIVE;
+    int did = STEP_NATIVE;
+    r->frame.kind = SAMPLE_FRAME_KERNEL; /* nothing */
     switch (runtime) {
 #define RUNTIME_CASE(tag, name) \
-    case RUNTIME_##tag: return name##_step(s, address);
+    case RUNTIME_##tag: did = name##_step(s, address); break;
         RUNTIMES(RUNTIME_CASE)
 #undef RUNTIME_CASE
     }
-    return STEP_NATIVE;
+    struct sample_frame frame = r->frame;
+    if (frame.kind == SAMPLE_FRAME_WORD)
+        r->told += frame.where ^ (__u64)frame.file << 32;
+    if (frame.kind != SAMPLE_FRAME_KERNEL)
+        add_frame(s, frame); /* no room: the next step says so */
+    return did;
 }
 
 /* Behind the words of a frame of the machine: 0, or 1: there are no more. */
