@@ -52,7 +52,6 @@ static struct build_line inlined_line(struct writer *w, const struct binary_name
 {
     struct binary_line line = binaries_line(w->naming->binaries, name, i);
     struct build_function f = {.name = request_string(w, line.name),
-                               .system_name = request_string(w, line.system_name),
                                .filename = request_string(w, line.file),
                                .start_line = line.start_line};
     return (struct build_line){.function = build_function(w->b, &f), .line = line.line};

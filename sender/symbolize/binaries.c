@@ -640,7 +640,6 @@ struct binary_line binaries_line(const struct binaries *b, const struct binary_n
     const struct place_line *line = places_get(p, name->place, &n);
     struct place_function f = places_get_function(p, i < n ? line[i].function : 0);
     return (struct binary_line){.name = places_get_text(p, f.name),
-                                .system_name = places_get_text(p, f.system_name),
                                 .file = places_get_text(p, f.file),
                                 .line = i < n ? line[i].line : 0,
                                 .start_line = f.start_line};

@@ -66,9 +66,9 @@ struct binary_name {
 };
 
 struct binary_line {
-    struct bytes name, system_name; /* system_name: its mangled form; "" if it is not mangled */
-    struct bytes file;              /* "" if not known */
-    uint32_t line, start_line;      /* 0 if not known; start_line: where the function begins */
+    struct bytes name;         /* readable */
+    struct bytes file;         /* "" if not known */
+    uint32_t line, start_line; /* 0 if not known; start_line: where the function begins */
 };
 
 struct fetch;

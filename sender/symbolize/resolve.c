@@ -32,14 +32,13 @@ static size_t readable_name(struct bytes name, char *to, size_t room)
     return n + rest;
 }
 
-/* A function by the name the file has for it: readable, with the mangled form beside it. */
+/* A function by the name the file has for it, readable. */
 static uint32_t native_function(struct places *p, struct bytes name, struct bytes file, uint32_t start_line)
 {
     char readable[DEMANGLE_OUT_MAX];
     struct place_function f = {.file = places_text(p, file), .start_line = start_line};
     size_t n = readable_name(name, readable, sizeof readable);
     f.name = places_text(p, n ? bytes_of(readable, n) : name);
-    f.system_name = n ? places_text(p, name) : 0;
     return f.name ? places_function(p, &f) : 0;
 }
 

@@ -60,7 +60,6 @@ uint32_t places_move(struct places *p, const struct places *from, uint32_t place
     for (uint32_t i = 0; i < n; i++) {
         struct place_function f = places_get_function(from, line[i].function);
         f.name = places_text(p, places_get_text(from, f.name));
-        f.system_name = places_text(p, places_get_text(from, f.system_name));
         f.file = places_text(p, places_get_text(from, f.file));
         fresh[i] = (struct place_line){places_function(p, &f), line[i].line};
     }

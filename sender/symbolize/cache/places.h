@@ -15,7 +15,7 @@
 
 /* All numbers are from 1; 0: none, or memory was out. */
 struct place_function {
-    uint32_t name, system_name, file; /* texts */
+    uint32_t name, file; /* texts */
     uint32_t start_line;
 };
 

@@ -26,7 +26,7 @@
 #define NAME   "names"
 #define BESIDE "names.new"
 /* Written as a number: what another byte order wrote is no file of ours. The last digit counts formats. */
-#define MAGIC UINT64_C(0x504753454e440001)
+#define MAGIC UINT64_C(0x504753454e440002)
 
 struct head {
     uint64_t magic, kind, n, sum; /* of the records */
@@ -146,10 +146,9 @@ static uint32_t read_function(struct places *p, struct bytes b, const struct num
     if (b.n != sizeof f)
         return 0;
     memcpy(&f, b.p, sizeof f);
-    if (!has(texts, f.name) || !has(texts, f.system_name) || !has(texts, f.file))
+    if (!has(texts, f.name) || !has(texts, f.file))
         return 0;
     f.name = texts->p[f.name];
-    f.system_name = texts->p[f.system_name];
     f.file = texts->p[f.file];
     return places_function(p, &f);
 }

@@ -53,7 +53,6 @@ static void fill(struct names *n, struct names_set *set, const char *prefix)
     for (uint32_t i = 0; i < 2; i++) {
         snprintf(text, sizeof text, "%s_%u", prefix, i);
         struct place_function f = {.name = places_text(&n->places, bytes_str(text)),
-                                   .system_name = i ? places_text(&n->places, BYTES_LIT("_Z")) : 0,
                                    .file = places_text(&n->places, BYTES_LIT("/src/a.c")),
                                    .start_line = 3 + i};
         function[i] = places_function(&n->places, &f);
@@ -97,7 +96,6 @@ static bool loads(const char *key, const char *prefix)
         struct place_function f = places_get_function(&n.places, line[1].function);
         snprintf(want, sizeof want, "%s_1", prefix);
         ck_assert(bytes_is(places_get_text(&n.places, f.name), want));
-        ck_assert(bytes_is(places_get_text(&n.places, f.system_name), "_Z"));
         ck_assert(bytes_is(places_get_text(&n.places, f.file), "/src/a.c"));
         ck_assert_uint_eq(f.start_line, 4);
         ck_assert_uint_eq(ranges_find(&set->ranges, 0x20)->flags, RANGE_ROUGH);

@@ -73,8 +73,8 @@ static char *all_answers(const struct built *b, const char *program, uint32_t *r
         fprintf(f, "%lx", (unsigned long)at);
         for (uint32_t i = 0; i < name.n_lines; i++) {
             struct binary_line line = binaries_line(names, &name, i);
-            fprintf(f, " < %.*s [%.*s] %.*s:%u from %u", BYTES_FMT(line.name), BYTES_FMT(line.system_name),
-                    BYTES_FMT(line.file), line.line, line.start_line);
+            fprintf(f, " < %.*s %.*s:%u from %u", BYTES_FMT(line.name), BYTES_FMT(line.file), line.line,
+                    line.start_line);
             *ret_named +=
                 bytes_is(line.name, "outer::n7::leaf") || bytes_is(line.name, "outer::n7::pair::sum() const");
         }
@@ -122,7 +122,7 @@ static void check_dwz(const char *flags, const char *dwz, const char *name)
     ck_assert_int_eq(open_alt(&b, "one"), -ENOENT);
     autofree char *lost = all_answers(&b, "one", &lost_n);
     ck_assert_uint_eq(lost_n, 0);
-    ck_assert_ptr_nonnull(strstr(lost, "< one_work7(long) [_Z9one_work7l] "));
+    ck_assert_ptr_nonnull(strstr(lost, "< one_work7(long) "));
 }
 
 UNIT(the_alternate_file_of_dwarf_4)
