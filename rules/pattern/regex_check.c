@@ -207,7 +207,7 @@ int regex_check(struct bytes text, bool nocase, struct regex_fault *ret_fault)
         return r;
     int code;
     PCRE2_SIZE offset;
-    uint32_t options = PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C;
+    uint32_t options = PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT;
     pcre2_code *compiled =
         pcre2_compile(text.p, text.n, options | (nocase ? PCRE2_CASELESS : 0), &code, &offset, NULL);
     if (compiled) {

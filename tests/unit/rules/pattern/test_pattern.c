@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/arena.h"
+#include "proto/base/macros.h"
 #include "proto/base/rng.h"
 #include "tests/lib/unit.h"
 
@@ -306,4 +307,25 @@ UNIT(regex_captures_the_first_group_and_gives_up_after_its_steps)
     regex_free(r);
     struct error e;
     ck_assert_int_lt(regex_new(&r, BYTES_LIT("("), false, &e), 0);
+}
+
+UNIT(steps_are_those_of_the_whole_match_and_bytes_count)
+{
+    /* Few steps from each place, or none but many bytes; and the end of the name is what lets them begin. */
+    static const char *const sources[] = {"\\w+foo!", "\\w+\\sfoo\\d", "(\\w+)\\.(\\w+)foo!",
+                                          "[a-z]{2,}x?y?foo!"};
+    char name[REGEX_TEXT_MAX];
+    memset(name, 'a', sizeof name);
+    memcpy(name + sizeof name - 5, " foo!", 5);
+    cleanup(regex_scratch_release) struct regex_scratch s;
+    ck_assert_int_eq(regex_scratch_init(&s), 0);
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        struct regex *r;
+        ck_assert_int_eq(regex_new(&r, bytes_str(sources[i]), false, NULL), 0);
+        ck_assert(!regex_search(r, &s, bytes_of(name, 40)));
+        ck_assert_uint_eq(s.gave_up, i);
+        ck_assert(!regex_search(r, &s, bytes_of(name, sizeof name)));
+        ck_assert_msg(s.gave_up == i + 1, "%s went on for more steps than there are", sources[i]);
+        regex_free(r);
+    }
 }
