@@ -8,6 +8,7 @@
 #include "gateway/commands/command.h"
 #include "gateway/config/config.h"
 #include "gateway/export/kinds.h"
+#include "gateway/run/cgroup.h"
 #include "gateway/run/gateway.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
@@ -55,8 +56,36 @@ static const struct settings_row rows[] = {
 
 static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
+/* What the process takes beside limits.memory: under attack 12 MB, of two workers and the libraries. */
+#define MEMORY_BESIDE (16u << 20)
+#define MEMORY_LEAST  (16u << 20)
+
+/* The default is half of what the cgroup allows, if that is less: what is said in the file or by a flag
+ * stays, and a request as large as one says has room. */
+static void fit_memory(struct config *c, uint64_t allowed)
+{
+    c->memory = min_of(c->memory, max_of((uint64_t)MEMORY_LEAST, allowed / 2));
+    c->request_bytes = min_of(c->request_bytes, c->memory / 2);
+}
+
+static void say_memory(const struct config *c, uint64_t allowed)
+{
+    const unsigned long long own = c->memory, all = allowed;
+    if (allowed < c->memory + MEMORY_BESIDE)
+        log_warn(
+            "limits.memory=%llu, and the cgroup allows the whole process %llu bytes: the kernel may end it; "
+            "lower limits.memory or allow more",
+            own, all);
+    else if (allowed < UINT64_MAX)
+        log_info("memory limit=%llu request_bytes=%llu cgroup=%llu", own,
+                 (unsigned long long)c->request_bytes, all);
+}
+
 static int configure(struct config *c, const struct serve_arguments *a, struct error *e)
 {
+    const uint64_t unfit = c->memory;
+    fit_memory(c, cgroup_memory(""));
+    const uint64_t fit = c->memory;
     int r = a->config_path ? config_load(c, a->config_path, e) : 0;
     for (unsigned i = 0; i < a->n_listen && r == 0; i++)
         r = config_add_listen(c, a->listen[i], i == 0, e);
@@ -66,6 +95,8 @@ static int configure(struct config *c, const struct serve_arguments *a, struct e
         snprintf(key, sizeof key, "%.*s", (int)(equals - a->set[i]), a->set[i]);
         r = config_set(c, key, equals + 1, e);
     }
+    if (c->memory == fit)
+        c->memory = min_of(unfit, max_of(fit, 2 * c->request_bytes));
     return r < 0 ? r : config_check(c, e);
 }
 
@@ -136,6 +167,7 @@ static int serve(int argc, char **argv)
     } else if (r == 0) {
         log_set_level(c->log_level);
         log_set_format(c->log_format);
+        say_memory(c, cgroup_memory(""));
         struct gateway_options options = {c, reload, &arguments};
         r = gateway_run(&options, &e);
         code = exit_code(-r);

@@ -137,7 +137,8 @@ static const struct settings_row limits_rows[] = {
     {"request_bytes", SETTINGS_SIZE, AT(request_bytes), "64MiB", 1024, 1024 * MIB, NULL,
      "largest request body, before and after decompression (OTLP recommends 64 MiB)"},
     {"memory", SETTINGS_SIZE, AT(memory), "512MiB", 16 * MIB, 1048576 * MIB, NULL,
-     "memory that requests, tables and queues may hold together; beyond it requests are refused with a retry hint"},
+     "memory that requests, tables and queues may hold together; beyond it requests are refused with a retry hint. In a cgroup that allows "
+     "less than twice the default, it is half of that unless it is said, and request_bytes half of it"},
     {"request_timeout", SETTINGS_DURATION, AT(request_timeout_ns), "60s", SEC, 3600 * SEC, NULL,
      "how long a request's body may take to come, and a second more for each request_rate bytes of it"},
     {"request_rate", SETTINGS_SIZE, AT(request_rate), "16KiB", 1, 1024 * MIB, NULL,

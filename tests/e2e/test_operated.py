@@ -1,12 +1,14 @@
 """What an operator does to a gateway under load: many reloads a second, and a stop in the middle of one. Sums are exact."""
 import os
 import random
+import re
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
-from programs import PATIENCE, Gateway, captures, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, Process, captures, running, wait_for
 from test_load import load, result, samples_in
 from test_reload import outcome, reload, rules_taken, total_of
 
@@ -122,3 +124,39 @@ def test_a_stop_during_a_reload_and_a_reload_during_a_stop(tmp_path, seed):
         samples = sum(n * each for n, each in zip(clients.acknowledged(), per_file))
     totals = total_of(tmp_path / "out.jsonl")
     assert totals["mine.all"] == samples == totals.get("mine.even", 0) + totals.get("mine.odd", 0)
+
+
+MIB = 1 << 20
+
+
+def in_cgroup(memory_max, *flags):
+    """profgate serve where the file that says what the cgroup allows says this; the file alone, as no cgroup is made."""
+    place = "mount -t tmpfs tmpfs /sys/fs/cgroup && echo $0 >/sys/fs/cgroup/memory.max"
+    if subprocess.run(["unshare", "-m", "sh", "-c", place, "0"], stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("no tmpfs can be mounted over /sys/fs/cgroup here")
+    return ["unshare", "-m", "sh", "-c", f'{place} && exec "$@"', memory_max, BUILD / "profgate", "serve", *flags]
+
+
+@pytest.mark.parametrize("memory_max, flags, memory, largest", [
+    (64 * MIB, [], "32MiB", "16MiB"),
+    (24 * MIB, [], "16MiB", "8MiB"),
+    ("max", [], "512MiB", "64MiB"),
+    (64 * MIB, ["--set", "limits.memory=200MiB"], "200MiB", "16MiB"),
+    (64 * MIB, ["--set", "limits.request_bytes=40MiB"], "80MiB", "40MiB"),
+])
+def test_the_default_of_limits_memory_follows_the_cgroup(memory_max, flags, memory, largest):
+    argv = in_cgroup(str(memory_max), *flags, "--print-config")
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^limits:\n  request_bytes: (\w+)\n  memory: (\w+)$", said, re.M).groups() == (largest, memory)
+
+
+@pytest.mark.parametrize("flags, said", [
+    ([], f"info  memory limit={32 * MIB} request_bytes={16 * MIB} cgroup={64 * MIB}\n"),
+    (["--set", "limits.memory=60MiB"], f"warn  limits.memory={60 * MIB}, and the cgroup allows the whole process {64 * MIB} bytes"),
+])
+def test_what_the_cgroup_allows_is_said_at_the_start(flags, said):
+    here = ["--listen", "127.0.0.1:0", "--set", "admin.endpoint=127.0.0.1:0"]
+    with running(Process(in_cgroup(str(64 * MIB), *here, *flags))) as gateway:
+        wait_for(lambda: "ready version=" in gateway.log() or not gateway.alive(), "profgate ready")
+        assert said in gateway.log()
+        assert gateway.stop() == 0
