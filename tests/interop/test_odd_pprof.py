@@ -103,7 +103,7 @@ ODD = {
 }
 
 # Bounds of ours, and texts of which we take more: sums that pass 63 bits, threads of which none has a stack.
-TAKES_LESS = {"types-65", "names-escaped-long", "goroutine-huge"}
+TAKES_LESS = {"types-65", "names-escaped-long", "goroutine-huge", "deep", "deep-inlined"}
 TAKES_MORE = {"heap-huge", "threads", "threads-open", "java-none"}
 
 

@@ -259,7 +259,7 @@ def test_tls_and_credentials(tmp_path):
             for name, outcome in (("basic", "ok"), ("bearer", "ok"), ("none", "ok"), ("wrong", "status"), ("unknown", "unreached")):
                 wait_for(lambda name=name, outcome=outcome: outcomes(gateway, outcome, job=name) >= 1, f"{name}: {outcome}")
             assert "cret" not in gateway.log() and gateway.stop() == 0
-    for wrong, says in (({"basic_auth": {"username": "me", "password_file": "/nowhere"}}, "/nowhere cannot be read"),
+    for wrong, says in (({"basic_auth": {"username": "me", "password_file": "/nowhere"}}, "cannot read /nowhere: No such file"),
                         ({"tls": {"ca_file": "/nowhere"}}, "/nowhere"), ({"targets": ["a b:1"]}, "targets")):
         (tmp_path / "bad.yaml").write_text(scraping(tmp_path, {**common, "targets": ["127.0.0.1:1"], "profiles": ["heap"], **wrong}))
         done = subprocess.run([BUILD / "profgate", "serve", "--config", tmp_path / "bad.yaml", "--set", "admin.endpoint=127.0.0.1:0", "--listen", "127.0.0.1:0"],
