@@ -65,7 +65,7 @@ int on_tick(struct bpf_perf_event_data *ctx)
 }
 
 /* Notes which program a process has begun, to be told with its first sample. 0: it must be told now, as user
- * space knows the process already, or the path has no room. */
+ * space knows the process already, a tick meanwhile has told of it, or the path has no room. */
 static __always_inline int note_program(__u32 pid, __u64 start, const char *path)
 {
     __u32 at = pid % PROGRAMS;
@@ -73,17 +73,17 @@ static __always_inline int note_program(__u32 pid, __u64 start, const char *path
     if (!program)
         return 0;
     *(volatile __u32 *)&program->pid = 0;
-    struct known_process *known = find_known(pid, start);
-    if (known) {
-        known->is_sampled = 0; /* its next sample wakes user space again: it is another program */
+    if (find_known(pid, start))
         return 0;
-    }
     long n = bpf_probe_read_kernel_str(program->path, sizeof program->path, path);
     if (n > 0 && n < sizeof program->path) {
         program->start = start;
         program->is_told = 0;
         *(volatile __u32 *)&program->pid = pid;
-        return 1;
+        if (!find_known(pid, start))
+            return 1;
+        *(volatile __u32 *)&program->pid = 0;
+        return 0;
     }
     struct known_process fresh = {.start = start};
     bpf_map_update_elem(&seen, &pid, &fresh, BPF_ANY);
@@ -112,6 +112,14 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
     send_exec(e, BPF_CORE_READ(bprm, file), n > 0 ? n : 1,
               bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP
                                                                           : BPF_RB_NO_WAKEUP);
+    /* It is another program: its next sample tells of it and wakes user space, which knows of this by then.
+     */
+    __u64 start = task->group_leader->start_boottime;
+    struct known_process *known = find_known(pid, start);
+    if (!known)
+        return 0;
+    known->is_sampled = 0;
+    __sync_fetch_and_add(begun_of(start), 1);
     return 0;
 }
 

@@ -43,8 +43,19 @@ struct proof {
     __u64 vma, offset, inode;
 };
 
+/* Programs begun by processes that user space knew, by when these began: a tick within execve, when the
+ * memory is the new program's already, is remembered as the old one's. */
+#define BEGUN_BITS 10
+__u32 begun[1 << BEGUN_BITS];
+
+static __always_inline __u32 *begun_of(__u64 start)
+{
+    return &begun[start * 0x9e3779b97f4a7c15ull >> (64 - BEGUN_BITS)];
+}
+
 struct cache_set {
-    __u64 mm, start, stack; /* whose: an mm_struct may be where one was that has just ended */
+    __u64 mm, start, stack; /* whose: an mm_struct may be where one was that has just ended … */
+    __u64 begun;            /* … and of which of its programs */
     __u64 generation, additions;
     __u64 last; /* when it was last used */
     __u32 changes, has_pending;
@@ -507,10 +518,10 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
     return *end != UNWIND_END_NONE;
 }
 
-static __always_inline int is_set_of(const struct walk *w, __u32 set, __u64 start, __u64 stack)
+static __always_inline int is_set_of(const struct walk *w, __u32 set, __u64 start, __u64 stack, __u64 begun)
 {
     const struct cache_set *of = &w->cache[set & (CACHE_SETS - 1)];
-    return of->mm == w->mm && of->start == start && of->stack == stack;
+    return of->mm == w->mm && of->start == start && of->stack == stack && of->begun == begun;
 }
 
 /* The kernel's count of changes to a process's mappings; 0 where it has none. */
@@ -529,12 +540,13 @@ static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64
     __u64 stack = FIELD(mm, start_stack), id = *(volatile __u64 *)&w->mm;
     __u64 generation = *(volatile __u64 *)&unwind_generation;
     __u64 additions = *(volatile __u64 *)&unwind_additions;
+    __u64 programs_begun = *(volatile __u32 *)begun_of(start);
     __u32 changes = count_changes(mm);
     __u32 number = id * 0x9e3779b97f4a7c15ull >> (64 - CACHE_BITS);
     w->is_remembered = 1;
-    if (!is_set_of(w, number, start, stack)) {
+    if (!is_set_of(w, number, start, stack, programs_begun)) {
         number ^= 1;
-        if (!is_set_of(w, number, start, stack)) {
+        if (!is_set_of(w, number, start, stack, programs_begun)) {
             w->is_remembered = 0;
             if (w->cache[number & (CACHE_SETS - 1)].last > w->cache[(number ^ 1) & (CACHE_SETS - 1)].last)
                 number ^= 1;
@@ -556,6 +568,7 @@ static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64
     set->mm = id;
     set->start = start;
     set->stack = stack;
+    set->begun = programs_begun;
     set->generation = generation;
     set->additions = additions;
     set->second = second;
