@@ -252,15 +252,21 @@ __attribute__((noinline)) int tell_facts(__u32 slot)
     struct sample_process *p = bpf_map_lookup_elem(&process_scratches, &slot);
     struct task_struct *task = current_task(), *leader = FIELD(task, group_leader);
     struct mm_struct *mm = FIELD(task, mm);
-    if (!s || !p || !mm || BPF_CORE_READ(leader, thread_pid, level) != 0)
+    if (!s || !p || BPF_CORE_READ(leader, thread_pid, level) != 0)
         return 0;
-    __u64 from = FIELD(mm, env_start), n = FIELD(mm, env_end) - from;
+    __u64 from = 0, n = ~0ull; /* a process in exit has none any more */
+    if (mm) {
+        from = FIELD(mm, env_start);
+        n = FIELD(mm, env_end) - from;
+    }
     barrier_var(n);
+    __u32 has_environ = 1;
     if (n > SAMPLE_ENVIRON_MAX || bpf_probe_read_user(p->environ, n, (void *)from))
-        return 0;
+        n = has_environ = 0;
     struct task_struct *parent = FIELD(leader, real_parent);
     p->head = s->head;
     p->head.kind = SAMPLE_PROCESS;
+    p->head.detail = has_environ;
     p->user = bpf_get_current_uid_gid();
     p->parent = FIELD(parent, tgid);
     bpf_ringbuf_output(&ring, p, __builtin_offsetof(struct sample_process, environ) + n, BPF_RB_NO_WAKEUP);

@@ -161,11 +161,13 @@ struct sample_exec {
     char path[SAMPLE_PATH_MAX]; /* NUL-terminated; the record ends behind the NUL */
 };
 
-/* Whose environment is larger is looked at in /proc, as is who is in another pid namespace than the first. */
+/* A larger environment is read from /proc, as is all of this of who is in another pid namespace than the
+ * first.
+ */
 #define SAMPLE_ENVIRON_MAX 4096u
 
 struct sample_process {
-    struct sample_head head;
+    struct sample_head head;          /* `detail`: whether there is an environment */
     bpf_u32 user;                     /* its real one */
     bpf_u32 parent;                   /* its pid */
     char environ[SAMPLE_ENVIRON_MAX]; /* as in /proc/PID/environ; the record ends behind it */

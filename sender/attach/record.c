@@ -31,7 +31,8 @@ static int record_process(const struct sampler_handler *handler, const struct sa
     if (n < fixed || n > sizeof *process)
         return -EBADMSG;
     if (handler->process)
-        handler->process(handler->user, process, bytes_of(process->environ, n - fixed));
+        handler->process(handler->user, process,
+                         head->detail ? bytes_of(process->environ, n - fixed) : bytes_of(NULL, 0));
     return 0;
 }
 

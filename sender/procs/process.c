@@ -265,7 +265,7 @@ static void read_wishes(struct procs *p, const struct process *process, struct i
 }
 
 /* What it says of itself: the environment first, which who starts it sets; then the process context. `cgroup`
- * is the text of that file; `told`: NULL, its environment is to be read. */
+ * is the text of that file; `told`: NULL, its environment is to be read, where it is there. */
 static void identify(struct procs *p, struct process *process, struct bytes cgroup,
                      const struct process_told *told, uint64_t now)
 {
@@ -276,7 +276,8 @@ static void identify(struct procs *p, struct process *process, struct bytes cgro
         size_t room = allowance_is_spent(user) ? PROCS_ENVIRON_FREE : PROCS_ENVIRON_MAX;
         uint64_t begun = clock_thread();
         struct bytes all = told ? told->environ : bytes_of(NULL, 0);
-        process->is_kept_back = !told && !read_guarded(p, process, "environ", p->environ, room, &all);
+        process->is_kept_back =
+            !all.p && !process->is_gone && !read_guarded(p, process, "environ", p->environ, room, &all);
         read_wishes(p, process, fresh, all, now); /* first: who says much himself does not crowd them out */
         struct bytes name = facts_variable(all, "OTEL_SERVICE_NAME");
         if (name.n)

@@ -108,7 +108,7 @@ struct process *procs_get(struct procs *p, uint32_t pid, uint32_t tid, uint64_t 
 /* What the kernel side tells of a process, which nobody can keep from us and is no later one's of its pid. */
 struct process_told {
     uint32_t user, parent;
-    struct bytes environ;
+    struct bytes environ; /* .p NULL: it is to be read */
 };
 
 /* Takes that of one that is new, in the first pid namespace: only the rest is read from /proc. */

@@ -12,6 +12,7 @@ struct seen {
     uint64_t last_address;
     struct sample_frame last;
     const uint8_t *context;
+    bool has_environment;
     char path[64];
 };
 
@@ -142,6 +143,7 @@ static void on_process(void *user, const struct sample_process *process, struct 
 {
     struct seen *s = user;
     s->last_address = process->user;
+    s->has_environment = environment.p != NULL;
     snprintf(s->path, sizeof s->path, "%.*s", (int)environment.n, (const char *)environment.p);
 }
 
@@ -152,13 +154,17 @@ UNIT(a_process_is_handed_on_with_its_environment)
     struct {
         struct sample_process process;
         char behind;
-    } r = {.process = {.head.kind = SAMPLE_PROCESS, .user = 7, .environ = "A=1"}};
+    } r = {.process = {.head = {.kind = SAMPLE_PROCESS, .detail = 1}, .user = 7, .environ = "A=1"}};
     size_t fixed = offsetof(struct sample_process, environ);
     ck_assert_int_eq(sampler_record(&h, &r, fixed + 3), 0);
     ck_assert_uint_eq(seen.last_address, 7);
     ck_assert_str_eq(seen.path, "A=1");
     ck_assert_int_eq(sampler_record(&h, &r, fixed), 0);
     ck_assert_str_eq(seen.path, "");
+    ck_assert(seen.has_environment);
+    r.process.head.detail = 0;
+    ck_assert_int_eq(sampler_record(&h, &r, fixed), 0);
+    ck_assert(!seen.has_environment);
     ck_assert_int_eq(sampler_record(&none, &r, fixed + SAMPLE_ENVIRON_MAX), 0);
     ck_assert_int_eq(sampler_record(&h, &r, fixed + SAMPLE_ENVIRON_MAX + 1), -EBADMSG);
     ck_assert_int_eq(sampler_record(&h, &r, sizeof(struct sample_head)), -EBADMSG);

@@ -72,8 +72,10 @@ UNIT(a_process_is_read_once)
 
 UNIT(what_is_told_is_not_read)
 {
-    static const struct process_told told = {5, 6, BYTES_LIT("A=b\0OTEL_SERVICE_NAME=told\0")};
+    static const struct process_told told = {5, 6, BYTES_LIT("A=b\0OTEL_SERVICE_NAME=told\0")},
+                                     part = {5, 6, {0}};
     make_root();
+    PUT("environ", "OTEL_SERVICE_NAME=read\0");
     PUT("status", "Name:\tx\nPPid:\t1\nUid:\t0\t0\t0\t0\nNSpid:\t7\t1\n");
     struct procs *p = unit_made(procs_new(root));
     procs_told(p, 7, 9, START, "thread", &told, 1);
@@ -88,6 +90,16 @@ UNIT(what_is_told_is_not_read)
     procs_told(p, 8, 8, START + 5, "short", &told, 4);
     x = unit_made(procs_get(p, 8, 8, START + 5, "short", false, 5));
     ck_assert(x->is_gone && x->user == 5 && x->parent == 6 && bytes_is(x->service_name, "told"));
+    /* in exit it has no environment any more; who has a large one keeps it */
+    procs_exec(p, 9, START + 5, "/bin/shorter", 6);
+    procs_told(p, 9, 9, START + 5, "shorter", &part, 7);
+    x = unit_made(procs_get(p, 9, 9, START + 5, "shorter", false, 8));
+    ck_assert(x->is_gone && x->user == 5 && x->parent == 6 && x->service_name.n == 0);
+    procs_free(p);
+    p = unit_made(procs_new(root));
+    procs_told(p, 7, 9, START, "thread", &part, 1);
+    x = unit_made(procs_get(p, 7, 9, START, "thread", false, 2));
+    ck_assert(x->user == 5 && x->parent == 6 && bytes_is(x->service_name, "read"));
     procs_free(p);
     remove_root();
 }
