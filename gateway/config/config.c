@@ -537,7 +537,8 @@ int config_reference(const struct config *c, struct buffer *out)
 {
     int r = buffer_add_str(
         out,
-        "Configuration keys, in YAML. ${env:NAME} and ${env:NAME:-default} are replaced everywhere.\n"
+        "Configuration keys, in YAML. ${env:NAME} and ${env:NAME:-default} are replaced everywhere;\n"
+        "a variable that is empty is refused by the first, and is the default by the second.\n"
         "SIGHUP reads the configuration anew: keys marked live change at once, others need a restart.\n");
     if (r == 0)
         r = settings_reference(&config_receiver_section, out);

@@ -1,5 +1,6 @@
 """profgate validate: everything that is wrong with a configuration at once, each with its place and what to write instead."""
 import datetime
+import os
 import socket
 import subprocess
 
@@ -165,6 +166,17 @@ def test_an_admin_address_that_is_empty(config, nothing):
     for way in (("--config", path), ("--set", "admin.endpoint=")):
         done = subprocess.run([BUILD / "profgate", "serve", *way], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 2 and "admin.endpoint: host:port is missing" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("key", ["auth: { bearer_tokens_file: VALUE }", "auth: { htpasswd_file: VALUE }", "auth: { identities: [VALUE] }",
+                                 "tls: { cert_file: VALUE }", "tls: { client_ca_file: VALUE }"])
+def test_a_variable_that_is_empty_opens_no_address(config, key):
+    """`NAME=$(cat file-that-is-not-there)` of a unit: without a value the key would be one that was never written."""
+    variable, environment = "'${env:PG_EMPTY}'", {**os.environ, "PG_EMPTY": ""}
+    path = config(f"receivers: {{ otlp: [{{ endpoint: '127.0.0.1:0', {key.replace('VALUE', variable)} }}] }}\n")
+    for words, code in ((["validate", path], 1), (["serve", "--config", path], 2)):
+        done = subprocess.run([BUILD / "profgate", *words], capture_output=True, text=True, timeout=PATIENCE, env=environment)
+        assert done.returncode == code and "the environment has nothing in PG_EMPTY" in done.stdout + done.stderr, done
 
 
 def test_addresses_that_a_start_would_refuse(config):

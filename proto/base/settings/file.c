@@ -364,13 +364,14 @@ static const char *expand_one(const struct settings_file_options *options, const
     memcpy(name, at + 4, n);
     name[n] = 0;
     const char *value = options->getvar(name);
-    if (!value && !fallback) {
-        error_set(e, -EINVAL,
-                  "the environment has no variable %s; write ${env:%s:-DEFAULT} if it may be absent", name,
-                  name);
+    bool says =
+        value && value[0]; /* an empty one says no more than none: a key without a value may open a door */
+    if (!says && !fallback) {
+        error_set(e, -EINVAL, "the environment %s %s; write ${env:%s:-DEFAULT} if it may be %s",
+                  value ? "has nothing in" : "has no variable", name, name, value ? "empty" : "absent");
         return NULL;
     }
-    int r = value ? buffer_add_str(out, value) : buffer_add(out, fallback + 2, (size_t)(end - fallback - 2));
+    int r = says ? buffer_add_str(out, value) : buffer_add(out, fallback + 2, (size_t)(end - fallback - 2));
     return r < 0 ? NULL : end + 1;
 }
 

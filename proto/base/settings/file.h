@@ -4,7 +4,8 @@
  * FILE:LINE:COLUMN, the key, and what belongs there. libyaml builds the document, without recursion; how deep
  * it is read, its reader says by what he asks for.
  *
- * Texts are expanded: ${env:NAME} and ${env:NAME:-default}, as the Collector writes them, and $$ for $.
+ * Texts are expanded: ${env:NAME} and ${env:NAME:-default}, as the Collector writes them, and $$ for $. A
+ * variable that is empty is none, as in a shell: refused by the first, the default by the second.
  */
 #ifndef PROTO_BASE_SETTINGS_FILE_H
 #define PROTO_BASE_SETTINGS_FILE_H

@@ -26,7 +26,9 @@ static const struct settings_section section = {"thing", "", rows, ARRAY_LEN(row
 
 static char *getvar(const char *name)
 {
-    return strcmp(name, "WHO") == 0 ? (char *)(uintptr_t) "me" : NULL;
+    return strcmp(name, "WHO") == 0     ? (char *)(uintptr_t) "me"
+           : strcmp(name, "EMPTY") == 0 ? (char *)(uintptr_t) ""
+                                        : NULL;
 }
 
 static struct arena arena;
@@ -56,14 +58,16 @@ UNIT(a_map_fills_the_struct)
     struct error e = {""};
     int r = take(&t,
                  "name: ${env:WHO}-$$-${env:NOT:-there}$\ncount: '7'\ntls: { ca: /x, retries: 2 }\n"
-                 "list: [a, ~, \"null\"]\npairs: { k: v, l: }\n",
+                 "list: [a, ~, \"null\", \"${env:EMPTY:-x}\", \"${env:EMPTY:-}\"]\npairs: { k: v, l: }\n",
                  &e);
     ck_assert_msg(r == 0, "%s", e.text);
     ck_assert_str_eq(t.name, "me-$-there$");
-    ck_assert(t.count == 7 && t.retries == 2 && t.list.n == 3 && t.pairs.n == 2);
+    ck_assert(t.count == 7 && t.retries == 2 && t.list.n == 5 && t.pairs.n == 2);
     ck_assert_str_eq(t.ca, "/x");
     ck_assert_str_eq(t.list.items[1], "");
     ck_assert_str_eq(t.list.items[2], "null");
+    ck_assert_str_eq(t.list.items[3], "x");
+    ck_assert_str_eq(t.list.items[4], "");
     ck_assert_str_eq(t.pairs.items[1].value, "");
     ck_assert_int_eq(take(&t, "list: c, d\ntls:\n", &e), 0);
     ck_assert_uint_eq(t.list.n, 2);
@@ -98,6 +102,11 @@ UNIT(errors_name_place_key_and_what_belongs_there)
         {"name: \"a\\0b\"", "t.yaml:1:7: thing.name: a NUL byte cannot be part of a value"},
         {"name: ${env:NO}",
          "t.yaml:1:7: thing.name: the environment has no variable NO; write ${env:NO:-DEFAULT}"},
+        {"name: ${env:EMPTY}",
+         "t.yaml:1:7: thing.name: the environment has nothing in EMPTY; write ${env:EMPTY:-DEFAULT} if it may be empty"},
+        {"list: [a, \"x${env:EMPTY}\"]", "t.yaml:1:11: thing.list: the environment has nothing in EMPTY"},
+        {"pairs: { a: \"Bearer ${env:EMPTY}\" }",
+         "t.yaml:1:13: thing.pairs: the environment has nothing in EMPTY"},
         {"name: ${NO}", "t.yaml:1:7: thing.name: \"${NO}\" is not ${env:NAME} or ${env:NAME:-default}"},
         {"name: ${env:NO", "t.yaml:1:7: thing.name: \"${env:NO\" is not"},
         {"name: ${env:}", "t.yaml:1:7: thing.name: \"${env:}\" has no variable name"},
