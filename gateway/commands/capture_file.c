@@ -42,7 +42,7 @@ static int read_stream(const char *path, FILE *f, struct buffer *out, struct err
             r = error_set(e, -EFBIG, "%s: longer than 1 GiB, or out of memory", path);
     } while (n > 0);
     if (r == 0 && ferror(f))
-        r = error_set(e, -EIO, "cannot read %s: %s", path, strerror(errno));
+        r = error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
     if (r == 0 && buffer_reserve(out, PROFILES_PADDING) < 0)
         r = error_set(e, -ENOMEM, "out of memory");
     if (r == 0)

@@ -345,9 +345,10 @@ static int run(int argc, char **argv)
     uint64_t said = 0;
     for (int i = rest; i < argc - 1; i++) {
         say_progress(i - rest, argc - 1 - rest, &said);
-        if (convert(&common, argv[i]) < 0) {
+        int failed = convert(&common, argv[i]);
+        if (failed < 0) {
             fprintf(stderr, "profgate convert: %s\n", e.text);
-            code = EXIT_NO; /* the others go on */
+            code = max_of(code, exit_of_work(failed)); /* the others go on */
         }
     }
     return code;
@@ -363,7 +364,8 @@ const struct settings_command convert_command = {
         "that pprof has is lost in OTLP, protobuf or JSON. pprof has samples, their stacks, values and labels, and\n"
         "no place for scopes, ids, frame types and timestamps; pprof-exact has the request along in a field that\n"
         "pprof's readers pass over, and is that request again for profgate. - is standard input or output; OUT may be a folder.\n"
-        "Of many files a terminal is told how many are done. 1: something could not be converted.\n",
+        "Of many files a terminal is told how many are done. 1: something could not be converted;\n"
+        "2: it could not even be opened.\n",
     .flags = &flags,
     .run = run,
 };

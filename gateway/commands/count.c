@@ -302,7 +302,7 @@ static int run(int argc, char **argv)
         r = rule_files_load(&rules, arguments.config, NULL, &e);
     if (r == 0) {
         r = count(&arguments, argv + rest, argc - rest, &rules, &e);
-        code = r == 0 ? EXIT_DONE : EXIT_NO;
+        code = exit_of_work(r);
     }
     if (r < 0)
         fprintf(stderr, "profgate count: %s\n", e.text[0] ? e.text : "out of memory");

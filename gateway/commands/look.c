@@ -167,10 +167,8 @@ static int look(const char *listen, char **files, int n, struct error *e)
     struct viewer v = {0};
     int code = EXIT_ENVIRONMENT, r = begin(&v, listen, e);
     for (int i = 0; i < n && r == 0; i++)
-        if (capture_file_read(files[i], take_request, &v, e) < 0) {
-            r = -EBADMSG;
-            code = EXIT_NO;
-        }
+        if ((r = capture_file_read(files[i], take_request, &v, e)) < 0)
+            code = exit_of_work(r);
     if (r == 0 && (r = say_rejected(&v, e)) < 0)
         code = EXIT_NO;
     if (r == 0)

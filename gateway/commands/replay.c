@@ -225,7 +225,7 @@ static int run(int argc, char **argv)
         r = error_set(&e, -EINVAL, "name a file or a folder of them");
     } else if (r == 0) {
         r = replay(&arguments, argv + rest, argc - rest, &e);
-        code = r == 0 ? EXIT_DONE : EXIT_NO;
+        code = exit_of_work(r);
     }
     if (r < 0)
         fprintf(stderr, "profgate replay: %s\n", e.text[0] ? e.text : "out of memory");

@@ -60,6 +60,22 @@ def test_flags_may_stand_behind_what_they_are_about(tmp_path):
     assert "there is no flag --nothing" in run("profgate", "count", capture, "--nothing").stderr
 
 
+@pytest.mark.parametrize("words", [
+    ["check", "MISSING"], ["count", "MISSING"], ["count", "--rules", "MISSING", DATA / "pprof/go-cpu.pb.gz"],
+    ["convert", "MISSING", "/dev/null"], ["convert", "MISSING", DATA / "pprof/go-cpu.pb.gz", "FOLDER"], ["look", "MISSING"],
+    ["replay", "MISSING"], ["replay", "MISSING.metrics.pb"], ["rules", "check", "MISSING.rules"], ["rules", "test", "MISSING.rules"],
+    ["rules", "list", "MISSING.rules"], ["rules", "explain", "MISSING"], ["rules", "from-connector", "MISSING"],
+    ["validate", "MISSING"], ["serve", "--config", "MISSING"], ["count", "FOLDER"], ["check", "FOLDER"], ["look", "FOLDER"],
+    ["convert", "FOLDER", "/dev/null"],
+], ids=lambda words: " ".join(map(str, words[:2])))
+def test_a_file_that_cannot_be_opened_was_named_wrongly(words, tmp_path):
+    places = {"MISSING": str(tmp_path / "none/such"), "FOLDER": str(tmp_path)}
+    said = [next((str(word).replace(name, at) for name, at in places.items() if name in str(word)), word) for word in words]
+    done = run("profgate", *said)
+    assert done.returncode == 2, done.stderr
+    assert str(tmp_path) in done.stderr and ("No such file" in done.stderr or "s a directory" in done.stderr or "there is no file" in done.stderr)
+
+
 def test_a_folder_of_rules_is_said_to_be_one(tmp_path):
     done = run("profgate", "rules", "test", tmp_path)
     assert done.returncode == 2 and f"{tmp_path} is a folder: name its files, {tmp_path}/*.rules" in done.stderr
