@@ -380,6 +380,12 @@ void connection_late(struct connection *c)
     charge(c, spell);
 }
 
+/* Nothing is under way, and something has come that was not looked at yet: not idle after all. */
+static bool has_news(const struct connection *c)
+{
+    return http_session_is_idle(c->session) && (c->rest.n > 0 || io_channel_unread(c->channel) > 0);
+}
+
 void connection_tick(struct connection *c)
 {
     uint64_t now = io_loop_now(c->host->loop), patience = c->host->http->body_ns;
@@ -393,7 +399,7 @@ void connection_tick(struct connection *c)
         connection_close(c); /* a peer that reads nothing */
         return;
     }
-    if (now >= http_session_deadline(c->session)) {
+    if (now >= http_session_deadline(c->session) && !has_news(c)) {
         http_session_tick(c->session, now);
         pump(c);
         if (!c->session)
@@ -600,15 +606,6 @@ int connection_leave(struct connection *c)
     return fd;
 }
 
-void connection_drop(struct connection *c, int fd)
-{
-    c->session = http_session_free(c->session);
-    tls_free(c->tls);
-    if (fd >= 0)
-        close(fd);
-    free(c);
-}
-
 bool connection_arrive(struct connection *c, struct connection_host *h, int fd)
 {
     const struct listen_factory *f = h->factory;
@@ -624,7 +621,9 @@ bool connection_arrive(struct connection *c, struct connection_host *h, int fd)
     if (admitted && f->leave)
         f->leave(f->context, h->context, &c->peer);
     io_channel_close(channel);
-    connection_drop(c, -1);
+    c->session = http_session_free(c->session);
+    tls_free(c->tls);
+    free(c);
     return false;
 }
 

@@ -98,9 +98,6 @@ int connection_leave(struct connection *c);
 /* On another host's thread: goes on there. False: it is gone, and so is the socket. */
 bool connection_arrive(struct connection *c, struct connection_host *h, int fd);
 
-/* Nobody takes it: closes the socket and frees it. */
-void connection_drop(struct connection *c, int fd);
-
 /* Its turn has come: goes on with the input that waits. */
 void connection_turn(struct connection *c);
 

@@ -212,11 +212,10 @@ static void give(struct connections *s, struct connection_node *n)
 
 void connections_arrive(struct connections *s, struct connection_node *n)
 {
-    int fd = n->way.fd;
-    if (s->shutting_down)
-        connection_drop(connection_of(n), fd);
-    else if (connection_arrive(connection_of(n), &s->host, fd)) {
+    if (connection_arrive(connection_of(n), &s->host, n->way.fd)) {
         add(s, n);
+        if (s->shutting_down)
+            connection_shutdown(connection_of(n));
         arm(&s->host);
         return;
     }

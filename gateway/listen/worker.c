@@ -33,18 +33,25 @@ static void close_listeners(struct worker *w)
         w->listeners[i].io = io_listener_free(w->listeners[i].io);
 }
 
-static void shut_down(void *arg)
+static void arm_end(struct worker *w)
 {
-    struct worker *w = arg;
     pthread_mutex_lock(&w->lock);
     uint64_t at = w->shutdown_at;
     pthread_mutex_unlock(&w->lock);
+    io_timer_set(w->end_timer, at == UINT64_MAX ? at - 1 : at);
+}
+
+static void shut_down(void *arg)
+{
+    struct worker *w = arg;
     if (!w->shutting_down) {
         w->shutting_down = true;
+        for (uint32_t i = 0; i < w->shared->n_addresses; i++)
+            io_listener_take_waiting(w->listeners[i].io);
         close_listeners(w);
         connections_shutdown(&w->connections);
     }
-    io_timer_set(w->end_timer, at == UINT64_MAX ? at - 1 : at);
+    arm_end(w);
     end_if_empty(w);
 }
 
@@ -157,7 +164,6 @@ static int begin(struct worker *w)
 static void end(struct worker *w)
 {
     const struct listen_factory *f = &w->shared->factory;
-    io_loop_run_once(w->loop, 0); /* tasks that were still let in */
     if (w->context && f->worker_stop)
         f->worker_stop(f->context, w->index, w->context);
     w->context = NULL;
@@ -181,6 +187,10 @@ static void *run(void *arg)
     set_state(w, WORKER_RUNNING);
     io_loop_run(w->loop);
     set_state(w, WORKER_ENDED);
+    io_loop_run_once(w->loop, 0); /* tasks that were still let in, and connections from other workers */
+    arm_end(w);
+    while (w->connections.n > 0)
+        io_loop_run(w->loop);
     end(w);
     return NULL;
 }

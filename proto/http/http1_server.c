@@ -470,7 +470,10 @@ static uint64_t deadline(const void *conn)
     const struct http1_server *c = conn;
     const struct http_server_limits *l = &c->session->limits;
     switch (c->state) {
-    case HEAD: return deadline_after(c->since, http1_head_is_begun(&c->head) ? l->head_ns : l->idle_ns);
+    case HEAD:
+        if (http1_head_is_begun(&c->head))
+            return deadline_after(c->since, l->head_ns);
+        return c->session->shutting_down ? c->session->notice_until : deadline_after(c->since, l->idle_ns);
     case BODY:
     case DISCARD:
         return min_of(deadline_after(c->since, l->body_ns), body_due(l, c->body_began, c->body_read));
@@ -508,10 +511,7 @@ static void shut_down(void *conn)
     struct http1_server *c = conn;
     if (c->session->inside == 1) /* else a handler is asking, and advance is under way */
         advance_waiting(c);
-    if (c->state == HEAD && !http1_head_is_begun(&c->head) && c->in.n == 0)
-        end(c);
-    else
-        c->close = true;
+    c->close = true; /* of the request that is open, and each that still comes */
 }
 
 const struct http_session_ops http1_server_ops = {

@@ -9,8 +9,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
-#define DRAIN_NOTICE_NS NSEC_PER_SEC /* the longest wait for the answer to the shutdown's ping */
-
 static const uint8_t shutdown_ping[8] = "goodbye", vanished_ping[8] = "hello?";
 
 static void close_stream(struct http2_server *c, struct stream *s)
@@ -440,7 +438,7 @@ static void shut_down(void *conn)
     if (c->notice_until > 0 || nghttp2_submit_shutdown_notice(c->core.session) < 0)
         return;
     if (nghttp2_submit_ping(c->core.session, NGHTTP2_FLAG_NONE, shutdown_ping) == 0)
-        c->notice_until = c->session->now + DRAIN_NOTICE_NS;
+        c->notice_until = c->session->now + HTTP_DRAIN_NOTICE_NS;
 }
 
 const struct http_session_ops http2_server_ops = {

@@ -137,6 +137,8 @@ uint64_t http_session_deadline(const struct http_session *s)
         return s->ops->deadline(s->conn);
     if (s->ended)
         return UINT64_MAX;
+    if (s->shutting_down && s->n_sniffed == 0)
+        return s->notice_until;
     return deadline_after(s->started, s->n_sniffed > 0 ? s->limits.head_ns : s->limits.idle_ns);
 }
 
@@ -154,11 +156,11 @@ void http_session_tick(struct http_session *s, uint64_t now_ns)
 void http_session_shutdown(struct http_session *s)
 {
     s->inside++;
+    if (!s->shutting_down)
+        s->notice_until = s->now + HTTP_DRAIN_NOTICE_NS;
     s->shutting_down = true;
     if (s->ops)
         s->ops->shutdown(s->conn);
-    else if (s->n_sniffed == 0)
-        s->ended = true;
     s->inside--;
 }
 

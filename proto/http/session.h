@@ -6,6 +6,7 @@
 #ifndef PROTO_HTTP_SESSION_H
 #define PROTO_HTTP_SESSION_H
 
+#include "proto/base/clock.h"
 #include "proto/http/exchange.h"
 
 /* Each function as its namesake in exchange.h; conn is what http1_server_new or http2_server_new made. */
@@ -28,6 +29,11 @@ struct http_session_ops {
     void (*reply_abort)(struct http_exchange *x);
 };
 
+/* A shutdown ends a connection without a request so long after it was told of: what its peer had sent by
+ * then, or sends because it cannot know (HTTP/1 has no way to tell it, HTTP/2's PING may be lost), is
+ * answered. */
+#define HTTP_DRAIN_NOTICE_NS NSEC_PER_SEC
+
 #define HTTP_PREFACE   "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" /* RFC 9113 §3.4 */
 #define HTTP_PREFACE_N 24u
 
@@ -43,6 +49,7 @@ struct http_session {
     uint32_t n_sniffed;
     bool ended; /* nothing more to say or hear, before a version was known */
     bool shutting_down;
+    uint64_t notice_until; /* then; 0: it is not shutting down */
     bool wary, was_abused; /* exchange.h */
     void (*on_late)(void *user);
     void *late_user;

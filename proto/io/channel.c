@@ -386,6 +386,14 @@ size_t io_channel_pending(const struct io_channel *c)
     return c->pending.n + c->sending.n;
 }
 
+size_t io_channel_unread(const struct io_channel *c)
+{
+    int fd, n = 0;
+    if (uv_fileno(&c->uv.handle, &fd) < 0 || ioctl(fd, FIONREAD, &n) < 0)
+        return 0;
+    return (size_t)n;
+}
+
 size_t io_channel_untaken(const struct io_channel *c)
 {
     uv_os_fd_t fd;

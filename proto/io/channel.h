@@ -58,6 +58,9 @@ int io_channel_write_parts(struct io_channel *c, const struct bytes *parts, uint
 /* Bytes that wait to be sent. */
 size_t io_channel_pending(const struct io_channel *c);
 
+/* Bytes of the peer's that our kernel has and that were not read yet. */
+size_t io_channel_unread(const struct io_channel *c);
+
 /* Bytes that the peer's kernel has not taken yet; over a unix socket, that the peer has not read. */
 size_t io_channel_untaken(const struct io_channel *c);
 

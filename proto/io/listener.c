@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -507,6 +508,42 @@ int io_listener_start(struct io_listener *l, io_accept_fn on_accept, void *user,
             return explain(l, r, e);
     }
     return 0;
+}
+
+/* The kernel takes no more on this socket, as if the network had lost them: whoever comes between the last
+ * accept(2) and close(2) tries again a second later, and is refused. What cannot be done (a unix socket) is
+ * as it would be without. */
+static void shut_door(int server)
+{
+    static struct sock_filter nothing = {.code = BPF_RET | BPF_K, .k = 0};
+    setsockopt(server, SOL_SOCKET, SO_ATTACH_FILTER, &(struct sock_fprog){1, &nothing},
+               sizeof(struct sock_fprog));
+}
+
+static void take_waiting(struct io_listener *l, struct socket *s)
+{
+    uv_os_fd_t server;
+    if (s->waits) { /* accepted by libuv */
+        s->waits = false;
+        take(s);
+    }
+    if (uv_fileno(&s->uv.handle, &server) < 0)
+        return;
+    shut_door(server);
+    for (uint32_t i = 0; i < IO_LISTEN_BACKLOG; i++) {
+        int fd = accept4(server, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct io_channel *c = fd < 0 ? NULL : io_channel_adopt(l->loop, fd);
+        if (c)
+            l->on_accept(l->user, c);
+        else if (fd < 0 && errno != ECONNABORTED && errno != EINTR)
+            return; /* nobody waits, or descriptors are out */
+    }
+}
+
+void io_listener_take_waiting(struct io_listener *l)
+{
+    for (uint32_t i = 0; i < l->n_sockets; i++)
+        take_waiting(l, &l->sockets[i]);
 }
 
 uint16_t io_listener_port(const struct io_listener *l)

@@ -59,6 +59,11 @@ int io_listener_share(struct io_listener **ret, struct io_loop *l, const struct 
 /* Begins to listen(2) and accept. 0 or -errno (-EADDRINUSE also comes here), *e says what. */
 int io_listener_start(struct io_listener *l, io_accept_fn on_accept, void *user, struct error *e);
 
+/* Lets nobody in any more, and hands over the connections that the kernel has taken already and that wait:
+ * freed with the listener they would be reset, and what their peers have sent with them. A started one only;
+ * freeing is next. */
+void io_listener_take_waiting(struct io_listener *l);
+
 /* The port it is bound to; 0 for a unix socket. */
 uint16_t io_listener_port(const struct io_listener *l);
 

@@ -5,6 +5,7 @@ import json
 import pathlib
 import resource
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -171,6 +172,45 @@ def test_what_was_acknowledged_when_sigterm_came_is_in_the_last_flush(tmp_path, 
         assert sum(good["acknowledged"]) > 200
         want = sum(n * seconds for n, seconds in zip(good["acknowledged"], per_file))
         assert cpu_time_in(out) == pytest.approx(want, rel=1e-9), "counted and not acknowledged, or the other way round"
+
+
+def answers_until_refused(port, request, answers):
+    """Whoever keeps a connection as long as it may, and opens another; what became of each request, until nobody listens."""
+    s = None
+    while True:
+        try:
+            s = s or socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        except OSError:
+            return
+        try:
+            s.sendall(request)
+            got = b""
+            while b"\r\n\r\n" not in got and (piece := s.recv(1 << 16)):
+                got += piece
+            answers.append(got.split(b"\r\n")[0].decode() or "the end, without an answer")
+        except OSError as error:
+            answers.append(repr(error))
+            got = b""
+        if not got or b"connection: close" in got:
+            s.close()
+            s = None
+
+
+def test_a_stop_under_load_answers_every_request_that_was_sent(small):
+    body = small[0].read_bytes()
+    request = (f"POST {PROFILES_PATH} HTTP/1.1\r\nhost: h\r\ncontent-type: application/x-protobuf\r\n"
+               f"content-length: {len(body)}\r\n\r\n").encode() + body
+    with running(Gateway()) as gateway:
+        answers = []
+        clients = [threading.Thread(target=answers_until_refused, args=(gateway.ports[0], request, answers), daemon=True)
+                   for _ in range(8)]
+        for client in clients:
+            client.start()
+        wait_for(lambda: len(answers) > 200, "load")
+        assert gateway.stop() == 0
+        for client in clients:
+            client.join(PATIENCE)
+        assert set(answers) == {"HTTP/1.1 200 OK"}
 
 
 # ---- requests that take long ----

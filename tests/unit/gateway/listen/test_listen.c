@@ -214,7 +214,7 @@ UNIT(shutdown_drains_what_is_under_way)
     tell(busy, GET("/later"));
     await_requests(&a, 2);
     listen_shutdown(l, clock_monotonic() + unit_patience(60 * (uint64_t)NSEC_PER_SEC));
-    ck_assert(hear(idle, NULL)); /* at once */
+    ck_assert(hear(idle, NULL)); /* which is not asked to wait for the other */
     ck_assert_int_eq(listen_run_on_worker(l, 0, answer_later, NULL), 0);
     ck_assert(hear(busy, "connection: close"));
     close(busy);
@@ -223,6 +223,44 @@ UNIT(shutdown_drains_what_is_under_way)
     listen_free(l);
     ck_assert_uint_lt(clock_monotonic() - before, 10 * (uint64_t)NSEC_PER_SEC);
     ck_assert_int_eq(a.stops, 1);
+}
+
+static void hold(void *until, void *worker)
+{
+    ((struct app *)worker)->tasks++;
+    await(until);
+}
+
+/* What the kernel had of it already was sent to somebody who was there: on a connection that is kept, and on
+ * one that nobody has accepted yet. */
+UNIT(shutdown_answers_what_was_sent_before_it)
+{
+    struct app a = {0};
+    struct listen *l = start(&a, "127.0.0.1:0", 1, 100);
+    int kept = dial(listen_port(l, 0)), fresh[40];
+    tell(kept, GET("/"));
+    ck_assert(hear(kept, "ok"));
+    ck_assert_int_eq(listen_run_on_worker(l, 0, hold, &a.heard), 0);
+    unit_until(a.tasks == 1, poll(NULL, 0, 1));
+    ck_assert_int_eq(listen_run_on_worker(l, 0, hold, &a.sent), 0);
+    listen_shutdown(l, clock_monotonic() +
+                           unit_patience(60 * (uint64_t)NSEC_PER_SEC)); /* next, with no look at sockets */
+    a.heard = true;
+    unit_until(a.tasks == 2, poll(NULL, 0, 1));
+    tell(kept, GET("/"));
+    for (size_t i = 0; i < ARRAY_LEN(fresh); i++) {
+        fresh[i] = dial(listen_port(l, 0));
+        tell(fresh[i], GET("/"));
+    }
+    a.sent = true;
+    ck_assert(hear(kept, "connection: close"));
+    close(kept);
+    for (size_t i = 0; i < ARRAY_LEN(fresh); i++) {
+        ck_assert(hear(fresh[i], "connection: close"));
+        close(fresh[i]);
+    }
+    listen_free(l);
+    ck_assert_int_eq(a.requests, 2 + (int)ARRAY_LEN(fresh));
 }
 
 UNIT(shutdown_closes_what_does_not_end_by_the_deadline)

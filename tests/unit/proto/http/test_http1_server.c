@@ -405,12 +405,45 @@ UNIT(shutdown_answers_what_is_there_and_ends)
     ck_assert_ptr_nonnull(strstr((char *)out.p, "connection: close\r\n"));
     http_session_free(s);
     buffer_release(&out);
+}
 
-    struct recorder idle = {0};
-    s = recorder_session(&idle, NULL);
-    http_session_shutdown(s);
-    ck_assert(http_session_is_done(s));
-    http_session_free(s);
+/* HTTP/1 has no words for "no more": whoever asks because he cannot know is answered, for a while. */
+UNIT(shutdown_of_an_idle_connection_leaves_time_for_what_is_on_its_way)
+{
+    static const struct bytes get = BYTES_LIT("GET / HTTP/1.1\r\nhost: h\r\n\r\n");
+    for (int asked_before = 0; asked_before < 2; asked_before++) {
+        struct recorder r = {0};
+        struct http_session *s = recorder_session(&r, NULL);
+        struct buffer out = BUFFER_INIT(0);
+        if (asked_before)
+            http_session_feed(s, get, SEC);
+        drain_all(s, &out);
+        out.n = 0;
+        http_session_shutdown(s);
+        const uint64_t end = http_session_deadline(s);
+        ck_assert_uint_gt(end, SEC);
+        ck_assert_uint_le(end, 2 * (uint64_t)SEC);
+        ck_assert(!http_session_is_done(s));
+        http_session_feed(s, get, end - 1);
+        drain_all(s, &out);
+        ck_assert(http_session_is_done(s));
+        ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+        ck_assert_ptr_nonnull(strstr((char *)out.p, "connection: close\r\n"));
+        http_session_free(s);
+        buffer_release(&out);
+
+        struct recorder silent = {0};
+        s = recorder_session(&silent, NULL);
+        out = (struct buffer)BUFFER_INIT(0);
+        if (asked_before)
+            http_session_feed(s, get, SEC);
+        drain_all(s, &out);
+        http_session_shutdown(s);
+        http_session_tick(s, http_session_deadline(s));
+        ck_assert(http_session_is_done(s));
+        http_session_free(s);
+        buffer_release(&out);
+    }
 }
 
 UNIT(output_that_nobody_takes_stops_the_next_request)
