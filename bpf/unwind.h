@@ -189,6 +189,15 @@ struct unwind_far {
     bpf_u64 thread, end;
 };
 
+/* Whether a call ends with the 8 bytes before an address: e8 and a distance, or ff /2 with an operand of 1 to
+ * 6 bytes. What is returned to and is behind none was never called: its frame was made by hand. */
+static inline __attribute__((always_inline)) int unwind_ends_in_call(bpf_u64 before)
+{
+    return (before >> 24 & 0xff) == 0xe8 || (before >> 48 & 0x38ff) == 0x10ff ||
+           (before >> 40 & 0x38ff) == 0x10ff || (before >> 32 & 0x38ff) == 0x10ff ||
+           (before >> 16 & 0x38ff) == 0x10ff || (before >> 8 & 0x38ff) == 0x10ff;
+}
+
 /* Finds the row that applies to offset `low` of a page; n >= 1 rows from `at`. Ten steps without a branch. */
 static inline __attribute__((always_inline)) bpf_u32 unwind_search(const struct unwind_row *rows, bpf_u32 at,
                                                                    bpf_u32 n, bpf_u32 low)

@@ -406,6 +406,29 @@ __attribute__((noinline)) int find_probed(__u32 slot)
     return of == RETURN_IS ? 0 : -1;
 }
 
+/* Whether the code before an address is a call; 1 if it cannot be read. */
+__attribute__((noinline)) int is_behind_call(__u64 address)
+{
+    __u64 before;
+    return bpf_probe_read_user(&before, sizeof before, (void *)(address - sizeof before)) ||
+           unwind_ends_in_call(before);
+}
+
+/* A call of what is no code (a pointer that is NULL), seen from the signal's handler: who has called is on
+ * top of the stack. 0, and the walk is there; or -1. */
+__attribute__((noinline)) int leave_no_code(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    __u64 caller;
+    if (!s || bpf_probe_read_user(&caller, sizeof caller, (void *)s->walk.at.sp) || !is_behind_call(caller))
+        return -1;
+    s->walk.at.ip = caller;
+    s->walk.at.sp += sizeof caller;
+    s->walk.at.is_return = 1;
+    s->walk.at.has_all = 0;
+    return 0;
+}
+
 /* Runtimes have steps that are no frames: adapters between calling conventions, shims. */
 #define WALK_STEPS_MAX (UNWIND_FRAMES_MAX * 3 / 2)
 
@@ -422,6 +445,28 @@ static __always_inline int add_frame(struct scratch *s, struct sample_frame fram
 }
 
 #include "bpf/runtimes.bpf.h"
+
+/* The first frame of a stack is made by hand where a coroutine begins: what is below its function was never
+ * called (libco's crash()), and is at the very address that would be returned to, not before it. */
+__attribute__((noinline)) int begin_by_hand(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s || s->head.n_user == 0)
+        return 0;
+    const struct walk *w = &s->walk;
+    __u64 ip = w->at.ip, at = s->head.n_kernel + (s->head.n_user - 1) * (__u64)SAMPLE_FRAME_WORDS;
+    if (!w->at.is_return || ip - w->here.start >= w->here.length || is_behind_call(ip))
+        return 0;
+    barrier_var(at);
+    if (at > SAMPLE_WORDS_MAX - SAMPLE_FRAME_WORDS)
+        return 0;
+    struct sample_frame *first = (struct sample_frame *)&s->body[at];
+    if (first->kind == SAMPLE_FRAME_CODE && first->where == ip - 1) {
+        first->where = ip;
+        first->extra = (ip + w->here.bias) >> UNWIND_PAGE_BITS;
+    }
+    return 0;
+}
 
 /* Generated code is followed by frame pointer, which is another's where a function begins and ends: there the
  * return address is on top, or below the caller's rbp. Makes that the rule where the thread is, if it is so.
@@ -476,7 +521,7 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
     /* A return address belongs to the next instruction, which may be another function's. */
     __u64 address = w->at.ip - (w->at.is_return != 0);
     if (address - w->here.start >= w->here.length && enter_mapping(slot, address)) {
-        if (w->at.is_return && !find_probed(slot))
+        if (w->at.is_return ? !find_probed(slot) : !leave_no_code(slot))
             return 0;
         w->end = UNWIND_END_NOT_CODE;
         return 1;
@@ -515,6 +560,8 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
     *end = unwind_step(w, &w->at, rule_of(w));
     if (UNLIKELY(w->here.runtime == RUNTIME_GENERATED) && !*end && is_pointer_of_another(slot))
         w->is_guessed = 1;
+    if (UNLIKELY(*end == UNWIND_END_ROOT) && rule.cfa != UNWIND_CFA_ROOT)
+        begin_by_hand(slot);
     return *end != UNWIND_END_NONE;
 }
 

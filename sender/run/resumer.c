@@ -399,20 +399,44 @@ static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
     return true;
 }
 
+/* The process's memory, opened when it is asked for; -1: it is gone, or another's. */
+static int memory_of(struct resumer *r)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/mem", r->folder);
+    if (r->memory < 0)
+        r->memory = errand_open(path, 0, r->rest->user);
+    return r->memory;
+}
+
+/* As begin_by_hand of bpf/walk.bpf.h. */
+static void rest_begin(void *user, uint64_t ip)
+{
+    struct resumer *r = user;
+    uint64_t before, *at = &r->body[r->head.n_kernel + (r->head.n_user - 1) * SAMPLE_FRAME_WORDS];
+    struct sample_frame first;
+    if (r->head.n_user == 0 || ip - r->mapping.start >= r->mapping.end - r->mapping.start || memory_of(r) < 0)
+        return;
+    struct source memory = source_process(r->memory, r->rest->user, r->share, &r->pages);
+    memcpy(&first, at, sizeof first);
+    if (first.kind != SAMPLE_FRAME_CODE || first.where != ip - 1 ||
+        !source_read(&memory, ip - sizeof before, &before, sizeof before) || unwind_ends_in_call(before))
+        return;
+    first.where = ip;
+    first.extra =
+        first.file ? (uint16_t)((ip - r->mapping.start + r->mapping.offset) >> UNWIND_PAGE_BITS) : 0;
+    memcpy(at, &first, sizeof first);
+}
+
 /* Which runtime generates code in this process: of several the last one, as in the kernel. */
 static void find_generator(struct resumer *r)
 {
-    char path[64];
     r->generator = RUNTIME_NATIVE;
     for (uint32_t i = RUNTIME_TAGS; i-- > 0 && r->generator == RUNTIME_NATIVE;)
         if (runtime_of(i)->step && sampler_runtime_of(r->sampler, r->head.pid, i, &r->generated) &&
             r->generated.start == r->head.start)
             r->generator = i;
-    if (r->generator == RUNTIME_NATIVE)
-        return;
-    snprintf(path, sizeof path, "/proc/%u/mem", r->folder);
-    r->memory = errand_open(path, 0, r->rest->user);
-    if (r->memory < 0)
+    if (r->generator != RUNTIME_NATIVE && memory_of(r) < 0)
         r->generator = RUNTIME_NATIVE;
 }
 
@@ -506,8 +530,8 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     uint32_t n_user = r->head.n_user;
     if (!r->is_told && n_user > 0)
         r->head.n_user--; /* the last one is said again, with what is known now */
-    r->head.user_end =
-        (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r, rest_step}, &far);
+    r->head.user_end = (uint16_t)rest_walk(
+        r->rest, &(struct rest_walk){rest_rule, rest_frame, r, rest_step, rest_begin}, &far);
     cleanup_close(&r->memory);
     cleanup_close(&r->maps);
     put_left(r);

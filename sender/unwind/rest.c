@@ -70,6 +70,9 @@ enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk
         if (!with->frame(with->user, address, rule.cfa))
             return UNWIND_END_DEPTH;
         end = r > 0 ? UNWIND_END_MISSING : unwind_step(&memory, &at, rule);
+        if (end == UNWIND_END_ROOT && rule.cfa != UNWIND_CFA_ROOT && at.is_return && address != at.ip &&
+            with->begin)
+            with->begin(with->user, at.ip);
     }
     *far = memory.far > memory.start ? memory.far : 0;
     /* Above the copy the stack goes on, for who reads it when the rows are there. */

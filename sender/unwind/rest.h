@@ -24,6 +24,9 @@ struct rest_walk {
     /* Goes to the caller of *at by words of the stack; has_rule: rows say something of its code. 0, or 1: it
      * cannot, or leaves it to the rows; NULL: there is nobody who could. */
     int (*step)(void *user, struct unwind_registers *at, bool has_rule, rest_load_fn load, void *of);
+    /* The frame taken last, which is returned to at `ip`, is the stack's first one, as there is a 0 above it:
+     * if no call is before ip, it was made by hand and is at ip itself. NULL: nobody looks. */
+    void (*begin)(void *user, uint64_t ip);
 };
 
 /* Walks on from where `rest` is, that frame included. Memory that is not in it ends the walk

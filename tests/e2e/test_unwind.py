@@ -111,6 +111,9 @@ def rows():
             yield c(f"gcc -O2 moved code, {linker}", f"-O2 -fomit-frame-pointer -fuse-ld={linker}", source="moved.c")
     yield c("gcc -O2 moved code, no-pie", "-O2 -fomit-frame-pointer -no-pie", source="moved.c")
     yield c("gcc -O2 coroutine", "-O2", source="coroutine.c", chain=CHAIN + ("body",))
+    yield c("gcc -O2 coroutine made by hand", "-O2 -fomit-frame-pointer -falign-functions=1", source="handmade.c",
+            chain=CHAIN + ("body", "nobody_calls"))
+    yield c("gcc -O2 call of NULL", "-O2 -fomit-frame-pointer", source="nothing.c", chain=CHAIN + ("handler", None, "calls_nothing", "main"))
     yield c("g++ -O2 greenlet", "-O2 -rdynamic", source="greenlet.cc", chain=CHAIN + ("greenlet::UserGreenlet::g_initialstub(void*)",), compiler="g++")
     yield c("g++ -O2 exceptions, templates", "-O2", source="throw.cc", chain=CHAIN, compiler="g++")
     yield c("clang++ -O2 exceptions, templates", "-O2", source="throw.cc", chain=CHAIN, compiler="clang++")

@@ -133,3 +133,29 @@ UNIT(who_has_code_of_his_own_is_asked_before_the_rows)
     ck_assert_uint_eq(w.address[0], 0);
     ck_assert_uint_eq(w.address[1], CODE + 0x3000 - 1);
 }
+
+static void begin(void *user, uint64_t ip)
+{
+    struct walked *w = user;
+    w->address[w->n++] = ip;
+}
+
+/* Whether a stack was made by hand is asked where there is a 0 behind its first function, and nowhere else.
+ */
+UNIT(who_begins_a_stack_is_looked_at_again)
+{
+    struct walked w = {.most = 16};
+    struct rest_walk with = {rule, frame, &w, .begin = begin};
+    rest = (struct unwind_rest){
+        .has = 3, .end = (STACK & ~UINT64_C(4095)) + 0x10000, .at = {.ip = CODE, .sp = STACK}};
+    rest.stack[1][(STACK & 4095) / 8 - 1] = CODE + 0x1000;
+    rest.has |= 4; /* where there is nothing but zeros */
+    ck_assert_int_eq(rest_walk(&rest, &with, &far), UNWIND_END_ROOT);
+    ck_assert_int_eq(w.n, 3);
+    ck_assert_uint_eq(w.address[2], CODE + 0x1000);
+    w.n = 0;
+    rest.stack[2][(STACK & 4095) / 8 - 1] = CODE + 0x3000; /* whose rule says that it is the root */
+    ck_assert_int_eq(rest_walk(&rest, &with, &far), UNWIND_END_ROOT);
+    ck_assert_int_eq(w.n, 3);
+    ck_assert_uint_eq(w.address[2], CODE + 0x3000 - 1);
+}

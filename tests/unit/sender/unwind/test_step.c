@@ -221,3 +221,31 @@ UNIT(what_ends_a_walk)
     r.is_return = 1;
     ck_assert_int_eq(unwind_step(&small, &r, padding), UNWIND_END_ROOT); /* nobody called from there */
 }
+
+UNIT(a_call_is_known_by_its_last_bytes)
+{
+    static const char call[][9] = {
+        "\x90\x90\x90\xe8\x01\x02\x03\x04", /* call */
+        "\x90\x90\x90\x90\x90\x90\xff\xd0", /* call *%rax */
+        "\x90\x90\x90\x90\x90\x41\xff\xd4", /* call *%r12 */
+        "\x90\x90\x90\x90\x90\xff\x50\x18", /* call *0x18(%rax) */
+        "\x90\x90\x90\x90\xff\x54\x24\x08", /* call *8(%rsp) */
+        "\x90\x90\xff\x15\x01\x02\x03\x04", /* call *x(%rip) */
+        "\x90\xff\x94\xc8\x01\x02\x03\x04", /* call *x(%rax, %rcx, 8) */
+    };
+    static const char other[][9] = {
+        "\x0f\x1f\x84\x00\x00\x00\x00\x00", /* padding */
+        "\xe9\x01\x02\x03\x04\x5d\xc3\x90", /* ret */
+        "\x90\x90\x90\xe9\x01\x02\x03\x04", /* jmp */
+        "\x90\x90\x90\x90\x90\x90\xff\xe0", /* jmp *%rax */
+    };
+    bpf_u64 before;
+    for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
+        memcpy(&before, call[i], 8);
+        ck_assert_msg(unwind_ends_in_call(before), "%zu", i);
+    }
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        memcpy(&before, other[i], 8);
+        ck_assert_msg(!unwind_ends_in_call(before), "%zu", i);
+    }
+}
