@@ -122,6 +122,19 @@ static int no_passphrase(char *text, int cap, int writing, void *arg)
     return 0;
 }
 
+/* Whoever resumes is not asked for his certificate again, and is given a new ticket each time, so that one
+ * that has expired would do for ever: he shakes hands in full, and is refused there. */
+static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
+                                      size_t name_n, SSL_TICKET_STATUS status, void *arg)
+{
+    (void)ssl, (void)name, (void)name_n, (void)arg;
+    const X509 *peer = session ? SSL_SESSION_get0_peer(session) : NULL;
+    if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) ||
+        (peer && X509_cmp_current_time(X509_get0_notAfter(peer)) <= 0))
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+}
+
 static int set_server(struct tls_context *c, struct error *e)
 {
     /* Resumption by stateless tickets only (RFC 5077, RFC 8446 §4.6.1): a cache of sessions is memory that
@@ -131,7 +144,8 @@ static int set_server(struct tls_context *c, struct error *e)
     static const unsigned char id[] = "profgate";
     SSL_CTX_set_session_cache_mode(c->ssl, SSL_SESS_CACHE_OFF);
     if (SSL_CTX_set_session_id_context(c->ssl, id, sizeof id - 1) != 1 ||
-        SSL_CTX_set_cipher_list(c->ssl, SERVER_CIPHERS) != 1)
+        SSL_CTX_set_cipher_list(c->ssl, SERVER_CIPHERS) != 1 ||
+        (c->verify && SSL_CTX_set_session_ticket_cb(c->ssl, NULL, judge_ticket, NULL) != 1))
         return explain(e, -EINVAL, "setting TLS up", NULL);
     if (c->n_alpn > 0)
         SSL_CTX_set_alpn_select_cb(c->ssl, choose_alpn, c);

@@ -451,6 +451,66 @@ UNIT(sessions_resume_also_with_client_certificates)
     tls_context_free(c);
 }
 
+/* OpenSSL's, for what has expired. */
+static time_t ahead;
+
+time_t time(time_t *ret)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (ret)
+        *ret = now.tv_sec + ahead;
+    return now.tv_sec + ahead;
+}
+
+/* A ticket holds what was verified when it was made, and a new one comes with every resumption. */
+UNIT(a_certificate_that_has_expired_does_not_resume)
+{
+    for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+        cleanup(remove_identity) struct identity id;
+        cleanup(remove_identity) struct identity own;
+        make_identity(&id, "DNS:h"); /* for an hour */
+        make_identity(&own, "DNS:h");
+        struct tls_options o = {
+            .server = true, .cert_file = own.cert, .key_file = own.key, .ca_file = id.cert};
+        struct tls_context *c;
+        ck_assert_int_eq(tls_context_new(&c, &o, NULL), 0);
+        SSL_SESSION *session = NULL;
+        for (int again = 0; again < 3; again++) {
+            cleanup(raw_close) struct raw client = raw_open(version);
+            struct buffer plain = BUFFER_INIT(0);
+            struct tls *server = unit_made(tls_new(c, NULL));
+            int r = 0;
+            ahead = again == 2 ? 3601 : 0;
+            ck_assert_int_eq(SSL_use_certificate_file(client.ssl, id.cert, SSL_FILETYPE_PEM), 1);
+            ck_assert_int_eq(SSL_use_PrivateKey_file(client.ssl, id.key, SSL_FILETYPE_PEM), 1);
+            if (session)
+                SSL_set_session(client.ssl, session);
+            for (int i = 0; i < 6 && r == 0; i++) {
+                SSL_do_handshake(client.ssl);
+                r = raw_exchange(&client, server, &plain);
+            }
+            ahead = 0;
+            if (again < 2) {
+                char byte;
+                ck_assert_msg(r == 0, "%s", tls_error(server));
+                SSL_read(client.ssl, &byte, 1);
+                ck_assert_int_eq(SSL_session_reused(client.ssl), again);
+            } else {
+                ck_assert_int_lt(r, 0);
+                ck_assert_msg(strstr(tls_error(server), "certificate has expired"), "%s", tls_error(server));
+            }
+            SSL_SESSION_free(session);
+            session = SSL_get1_session(client.ssl);
+            tls_free(server);
+            buffer_release(&plain);
+            SSL_set_shutdown(client.ssl, SSL_SENT_SHUTDOWN);
+        }
+        SSL_SESSION_free(session);
+        tls_context_free(c);
+    }
+}
+
 static uint64_t cpu_ns(void)
 {
     struct timespec t;
