@@ -349,6 +349,13 @@ void call_read(const struct call_head *h, enum http_call_result result, const st
     case HTTP_CALL_BROKEN:
         conclude(ret, CALL_RETRYABLE, "the connection ended before an answer", none);
         break;
+    case HTTP_CALL_NOT_HTTP:
+        conclude(ret, CALL_RETRYABLE,
+                 h->protocol == OTLP_GRPC
+                     ? "what answers does not speak HTTP/2: another protocol (OTLP/HTTP, TLS), or broken"
+                     : "what answers does not speak HTTP: another protocol (gRPC, TLS), or broken",
+                 none);
+        break;
     case HTTP_CALL_OVER_BUDGET:
         conclude(ret, CALL_RETRYABLE, "there is no memory for the response just now", none);
         break;

@@ -232,11 +232,13 @@ struct http_response {
 
 /* How a call ended. */
 enum http_call_result {
-    HTTP_CALL_DONE,        /* a complete response */
-    HTTP_CALL_REFUSED,     /* not processed by the peer (GOAWAY above last-stream-id, REFUSED_STREAM): safe to
-                              repeat */
-    HTTP_CALL_RESET,       /* the stream was reset; .status carries the HTTP/2 error code */
-    HTTP_CALL_BROKEN,      /* the connection ended first: the peer may or may not have processed it */
+    HTTP_CALL_DONE,     /* a complete response */
+    HTTP_CALL_REFUSED,  /* not processed by the peer (GOAWAY above last-stream-id, REFUSED_STREAM): safe to
+                           repeat */
+    HTTP_CALL_RESET,    /* the stream was reset; .status carries the HTTP/2 error code */
+    HTTP_CALL_BROKEN,   /* the connection ended first: the peer may or may not have processed it */
+    HTTP_CALL_NOT_HTTP, /* what came is no answer of this version: a peer of another protocol, or a broken one
+                         */
     HTTP_CALL_TOO_LARGE,   /* the response passed the limit */
     HTTP_CALL_OVER_BUDGET, /* there was no room for it on the budget */
 };

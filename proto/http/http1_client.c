@@ -223,7 +223,7 @@ static int feed(struct http_client *base, struct bytes in)
     c->unusable = true;
     end_call(c, c->error == RESPONSE_TOO_LARGE     ? HTTP_CALL_TOO_LARGE
                 : c->error == RESPONSE_OVER_BUDGET ? HTTP_CALL_OVER_BUDGET
-                                                   : HTTP_CALL_BROKEN);
+                                                   : HTTP_CALL_NOT_HTTP);
     return c->error < 0 ? c->error : -EPROTO;
 }
 

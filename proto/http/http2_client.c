@@ -2,6 +2,7 @@
 /*
  * The client's side of HTTP/2: a stream is a call.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +30,7 @@ struct http2_client {
     struct http_client base;
     struct http_call *calls;
     bool eof;
+    uint8_t n_first; /* of the first frame's header, that were looked at */
 };
 
 static struct http2_client *of(struct http_client *c)
@@ -64,10 +66,10 @@ static void end_call(struct http2_client *c, struct http_call *call, enum http_c
     free(call);
 }
 
-static void end_all(struct http2_client *c)
+static void end_all(struct http2_client *c, enum http_call_result result)
 {
     while (c->calls)
-        end_call(c, c->calls, HTTP_CALL_BROKEN, 0);
+        end_call(c, c->calls, result, 0);
 }
 
 /* ---- nghttp2's callbacks ---- */
@@ -238,17 +240,32 @@ static void free_client(struct http_client *base)
 {
     struct http2_client *c = of(base);
     c->eof = true;
-    end_all(c);
+    end_all(c, HTTP_CALL_BROKEN);
     http2_core_release(&c->core);
     free(c);
+}
+
+/* What a server says first is SETTINGS (RFC 9113 §3.4), of less than 64 KiB; another protocol's first words
+ * are not. nghttp2 would pass over them, and the call would wait. */
+static bool begins_well(struct http2_client *c, struct bytes in)
+{
+    for (size_t i = 0; i < in.n && c->n_first < 4; i++, c->n_first++)
+        if ((c->n_first == 0 && in.p[i] != 0) || (c->n_first == 3 && in.p[i] != NGHTTP2_SETTINGS))
+            return false;
+    return true;
 }
 
 static int feed(struct http_client *base, struct bytes in)
 {
     struct http2_client *c = of(base);
+    if (c->n_first < 4 && !begins_well(c, in)) {
+        c->core.broken = true;
+        end_all(c, HTTP_CALL_NOT_HTTP);
+        return -EPROTO;
+    }
     int r = http2_core_feed(&c->core, in);
     if (r < 0)
-        end_all(c);
+        end_all(c, HTTP_CALL_BROKEN);
     return r;
 }
 
@@ -256,7 +273,7 @@ static void feed_eof(struct http_client *base)
 {
     struct http2_client *c = of(base);
     c->eof = true;
-    end_all(c);
+    end_all(c, HTTP_CALL_BROKEN);
 }
 
 static int drain(struct http_client *base, struct buffer *out, size_t max)
@@ -266,7 +283,7 @@ static int drain(struct http_client *base, struct buffer *out, size_t max)
     int r = http2_core_drain(&c->core, out, max);
     c->core.places = NULL;
     if (r < 0)
-        end_all(c);
+        end_all(c, HTTP_CALL_BROKEN);
     return r;
 }
 

@@ -308,6 +308,9 @@ UNIT(calls_that_ended_without_an_answer)
     ck_assert_int_eq(answer(OTLP_GRPC, HTTP_CALL_REFUSED, NULL).outcome, CALL_RETRYABLE);
     ck_assert_int_eq(answer(OTLP_HTTP, HTTP_CALL_BROKEN, NULL).outcome, CALL_RETRYABLE);
     ck_assert_int_eq(answer(OTLP_GRPC, HTTP_CALL_TOO_LARGE, NULL).outcome, CALL_FINAL);
+    struct call_result strange = answer(OTLP_GRPC, HTTP_CALL_NOT_HTTP, NULL);
+    ck_assert_int_eq(strange.outcome, CALL_RETRYABLE);
+    ck_assert_ptr_nonnull(strstr(strange.message.text, "does not speak HTTP/2"));
     static const enum call_outcome want[14] = {
         [7] = CALL_RETRYABLE, [8] = CALL_RETRYABLE, [11] = CALL_RETRYABLE};
     for (uint32_t code = 0; code < 14; code++) {

@@ -80,17 +80,21 @@ UNIT(responses_are_read_in_any_pieces)
 
 UNIT(broken_responses_break_the_call)
 {
-    const char *answers[] = {
-        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel",
-        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-        "gibberish\r\n\r\n",
-        "",
+    static const struct {
+        const char *text;
+        enum http_call_result result;
+    } answers[] = {
+        {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", HTTP_CALL_BROKEN},
+        {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", HTTP_CALL_NOT_HTTP},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n", HTTP_CALL_NOT_HTTP},
+        {"gibberish\r\n\r\n", HTTP_CALL_NOT_HTTP},
+        {"", HTTP_CALL_BROKEN},
     };
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         bool ready = true;
-        struct got g = call(answers[i], 4, true, &ready);
+        struct got g = call(answers[i].text, 4, true, &ready);
         ck_assert_int_eq(g.n, 1);
-        ck_assert_int_eq(g.result, HTTP_CALL_BROKEN);
+        ck_assert_int_eq(g.result, answers[i].result);
         ck_assert(!ready);
     }
 }

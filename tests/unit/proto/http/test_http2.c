@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <nghttp2/nghttp2.h>
 
 #include "tests/unit/proto/http/frames.h"
@@ -336,6 +337,30 @@ UNIT(calls_of_a_broken_connection_are_told)
         ck_assert_int_eq(o.result, HTTP_CALL_BROKEN);
         ck_assert(!http_client_is_ready(p.c));
     }
+}
+
+/* Which need not end the connection: the call does not wait for that. */
+UNIT(another_protocol_ends_the_call_at_once)
+{
+    static const struct bytes strangers[] = {
+        BYTES_LIT("HTTP/1.1 400 Bad Request\r\n\r\n"), BYTES_LIT("SSH-2.0-OpenSSH\r\n"),
+        BYTES_LIT("\x15\x03\x03\x00\x02\x02\x46"), /* a TLS alert */
+        BYTES_LIT("\0\0\4\6\0\0\0\0\0"),           /* a PING first */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(strangers); i++)
+        for (size_t step = 1; step <= 4; step += 3) {
+            struct outcome o = {0};
+            cleanup(pair_close) struct pair p = {.r = {.answer = ANSWER_LATER}};
+            pair_open(&p, HTTP_VERSION_2);
+            post(&p, BYTES_LIT("q"), &o);
+            int r = 0;
+            for (size_t at = 0; at < strangers[i].n && r == 0; at += step)
+                r = http_client_feed(p.c, bytes_of(strangers[i].p + at, min_of(step, strangers[i].n - at)));
+            ck_assert_int_eq(r, -EPROTO);
+            ck_assert_int_eq(o.n, 1);
+            ck_assert_int_eq(o.result, HTTP_CALL_NOT_HTTP);
+            ck_assert(!http_client_is_ready(p.c));
+        }
 }
 
 UNIT(a_response_too_large_is_not_held)
