@@ -20,7 +20,7 @@ static int compare(const void *a, const void *b, void *view)
         return v->profile.time_unix_nano[i] < v->profile.time_unix_nano[j] ? -1 : 1;
     if (v->profile.duration_nano[i] != v->profile.duration_nano[j])
         return v->profile.duration_nano[i] < v->profile.duration_nano[j] ? -1 : 1;
-    int order = bytes_compare(v->profile.profile_id[i], v->profile.profile_id[j]);
+    int order = bytes_compare(v->profile.sibling_id[i], v->profile.sibling_id[j]);
     return order ? order : (i > j) - (i < j);
 }
 
@@ -28,7 +28,7 @@ static bool siblings(const struct profiles *v, uint32_t i, uint32_t j)
 {
     return v->profile.time_unix_nano[i] == v->profile.time_unix_nano[j] &&
            v->profile.duration_nano[i] == v->profile.duration_nano[j] &&
-           bytes_eq(v->profile.profile_id[i], v->profile.profile_id[j]);
+           bytes_eq(v->profile.sibling_id[i], v->profile.sibling_id[j]);
 }
 
 static int choose_group(struct classify *c, const uint32_t *members, uint32_t n, uint32_t *active)

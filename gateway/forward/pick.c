@@ -352,7 +352,7 @@ static uint64_t hash_profile(const struct ruling *r)
     uint64_t seed = hash_mix(r->rules->seed, BASIS_PROFILES);
     uint64_t place[3] = {r->resource, v->profile.time_unix_nano[r->profile],
                          v->profile.duration_nano[r->profile]};
-    struct bytes id = v->profile.profile_id[r->profile];
+    struct bytes id = v->profile.sibling_id[r->profile];
     return hash_bytes(id.n > 0 ? id : bytes_of(place, sizeof place), seed);
 }
 

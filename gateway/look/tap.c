@@ -490,7 +490,7 @@ static bool are_siblings(const struct profiles *v, uint32_t i, uint32_t j)
 {
     return v->profile.time_unix_nano[i] == v->profile.time_unix_nano[j] &&
            v->profile.duration_nano[i] == v->profile.duration_nano[j] &&
-           bytes_eq(v->profile.profile_id[i], v->profile.profile_id[j]);
+           bytes_eq(v->profile.sibling_id[i], v->profile.sibling_id[j]);
 }
 
 /* One of the same measurement says CPU time better: the language's `on cpu` takes that one (rules/match). */

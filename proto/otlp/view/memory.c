@@ -50,7 +50,7 @@ static const struct column columns[] = {
     VIEW(PROFILE, profile.scope), VIEW(PROFILE, profile.type), VIEW(PROFILE, profile.unit),
     VIEW(PROFILE, profile.period_type), VIEW(PROFILE, profile.period_unit), VIEW(PROFILE, profile.period),
     VIEW(PROFILE, profile.time_unix_nano), VIEW(PROFILE, profile.duration_nano), VIEW(PROFILE, profile.profile_id),
-    VIEW(PROFILE, profile.raw), VIEW(PROFILE, profile.attrs_at), VIEW(PROFILE, profile.samples_at),
+    VIEW(PROFILE, profile.sibling_id), VIEW(PROFILE, profile.raw), VIEW(PROFILE, profile.attrs_at), VIEW(PROFILE, profile.samples_at),
     VIEW(SAMPLE, sample.stack), VIEW(SAMPLE, sample.link), VIEW(SAMPLE, sample.attrs_at),
     VIEW(SAMPLE, sample.n_values), VIEW(SAMPLE, sample.n_timestamps), VIEW(SAMPLE, sample.value_sum),
     MEMORY(MAPPING_ATTR, mapping_attr.index), MEMORY(LOCATION_ATTR, location_attr.index),

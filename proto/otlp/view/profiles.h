@@ -118,6 +118,8 @@ struct profiles {
         int64_t *period;
         uint64_t *time_unix_nano, *duration_nano;
         struct bytes *profile_id; /* 0 or 16 bytes */
+        struct bytes *sibling_id; /* what siblings share: the id, or, of one without, that of the one before
+                                   * it, if that is of the same scope, time and duration */
         struct bytes *raw;        /* the Profile message */
         uint32_t *attrs_at;       /* into attr_index */
         uint32_t *samples_at;     /* into sample */

@@ -64,6 +64,15 @@ static int profile_field(struct decode *d, const struct wire_field *f, struct pr
     return f->number <= PROFILE_HIGHEST ? decode_misfit(d, f, "Profile", &w->unreadable) : decode_unknown(d);
 }
 
+/* Whether a profile without an id is a sibling of the one before it: what older layouts have as one profile
+ * of several types becomes several, of which the first one has its id (legacy_profile_1_7.c). */
+static bool goes_with_the_last(const struct profiles *v, uint32_t i)
+{
+    return i > 0 && v->profile.profile_id[i].n == 0 && v->profile.scope[i - 1] == v->profile.scope[i] &&
+           v->profile.time_unix_nano[i - 1] == v->profile.time_unix_nano[i] &&
+           v->profile.duration_nano[i - 1] == v->profile.duration_nano[i];
+}
+
 static int profile_any(struct decode *d, struct bytes message, uint32_t scope)
 {
     struct wire_reader in = wire_reader(message);
@@ -102,6 +111,7 @@ static int profile_any(struct decode *d, struct bytes message, uint32_t scope)
     v->profile.time_unix_nano[i] = w.time;
     v->profile.duration_nano[i] = w.duration;
     v->profile.profile_id[i] = w.id;
+    v->profile.sibling_id[i] = goes_with_the_last(v, i) ? v->profile.sibling_id[i - 1] : w.id;
     v->profile.raw[i] = message;
     v->profile.attrs_at[i] = attrs_at;
     v->profile.n++;

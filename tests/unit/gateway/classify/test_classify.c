@@ -83,14 +83,21 @@ static uint32_t frame(struct world *w, const char *type, const char *name)
         w->b, &(struct build_location){.lines = &line, .n_lines = 1, .attrs = &attr, .n_attrs = 1});
 }
 
-static void profile(struct world *w, const char *type, const char *unit, int64_t period, uint64_t time)
+static void profile_of_id(struct world *w, const char *type, const char *unit, int64_t period, uint64_t time,
+                          const char *id)
 {
     build_profile(w->b, &(struct build_profile){.type = str(w, type),
                                                 .unit = str(w, unit),
                                                 .period_type = period ? str(w, "cpu") : 0,
                                                 .period_unit = period ? str(w, "nanoseconds") : 0,
                                                 .period = period,
-                                                .time_unix_nano = time});
+                                                .time_unix_nano = time,
+                                                .profile_id = (const uint8_t *)id});
+}
+
+static void profile(struct world *w, const char *type, const char *unit, int64_t period, uint64_t time)
+{
+    profile_of_id(w, type, unit, period, time, NULL);
 }
 
 static void sample(struct world *w, uint32_t location, uint32_t n_timestamps, const int64_t *value)
@@ -546,6 +553,29 @@ UNIT(siblings_in_one_scope_count_once)
     ck_assert_int_eq(sum_of(w, "t{}"), 30000000);
     ck_assert_int_eq(sum_of(w, "all{}"), 3);
     ck_assert_uint_eq(w->aggregate->n_sums, 4);
+    world_free(w);
+}
+
+/* An id is one profile's: of what was one profile of several types, the first one's. */
+UNIT(a_profile_without_an_id_is_the_sibling_of_the_one_before)
+{
+    struct world *w = world_new("counter t { describe \"d\" unit \"s\" on cpu }\n");
+    uint32_t location = frame(w, "go", "f");
+    resource(w, "r");
+    for (int i = 0; i < 2; i++) {
+        profile_of_id(w, "cpu", "nanoseconds", 10000000, 100, i ? "0123456789abcdef" : "fedcba9876543210");
+        sample(w, location, 0, &(int64_t){20000000});
+        profile(w, "samples", "count", 10000000, 100);
+        sample(w, location, 0, &(int64_t){2});
+    }
+    profile(w, "samples", "count", 10000000, 101); /* of another time */
+    sample(w, location, 0, &(int64_t){3});
+    resource(w, "another");
+    profile(w, "samples", "count", 10000000, 100);
+    sample(w, location, 0, &(int64_t){1});
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, "t{}"), 2 * 20000000 + 40000000);
     world_free(w);
 }
 

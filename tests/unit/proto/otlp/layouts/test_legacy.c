@@ -199,6 +199,7 @@ UNIT(several_types_become_a_profile_each_with_the_default_first)
         uint32_t s = m.v.profile.samples_at[i];
         ck_assert_str_eq(type_of(&m, i), want[i].type);
         ck_assert_uint_eq(m.v.profile.profile_id[i].n, want[i].id);
+        ck_assert(bytes_eq(m.v.profile.sibling_id[i], m.v.profile.profile_id[0]));
         ck_assert_uint_eq(m.v.profile.samples_at[i + 1] - s, 3);
         ck_assert_int_eq(m.v.sample.value_sum[s], want[i].value);
         ck_assert_int_eq(m.v.sample.value_sum[s + 1], want[i].value + (want[i].value < 0 ? -1 : 1));
