@@ -215,7 +215,8 @@ static const char *runtime_of(struct bytes file)
                 {".java", "jvm"},   {".kt", "jvm"},     {".scala", "jvm"},  {".rb", "ruby"},
                 {".php", "php"},    {".pl", "perl"},    {".cs", "dotnet"},  {".ex", "beam"},
                 {".erl", "beam"},   {".rs", "rust"},    {".c", "native"},   {".cc", "native"},
-                {".cpp", "native"}, {".cxx", "native"}, {".h", "native"},   {".hpp", "native"}};
+                {".cpp", "native"}, {".cxx", "native"}, {".h", "native"},   {".hpp", "native"},
+                {".S", "native"}};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++)
         if (bytes_ends(file, ends[i].end))
             return ends[i].type;
@@ -223,11 +224,14 @@ static const char *runtime_of(struct bytes file)
 }
 
 /* The frame type of a location by its mapping and its innermost function's file, asked once a file: an
- * attribute, or 0 where neither says it. */
+ * attribute, or 0 where neither says it. Of a file that says nothing the code is native if it has an address
+ * in what is mapped: who interprets gives none. */
 static uint32_t frame_type(struct from_pprof *c, const struct pprof_location *l)
 {
     const struct pprof *p = &c->pprof;
-    if (l->mapping && bytes_starts(p->strings.p[p->mappings.p[l->mapping - 1].filename], "[kernel"))
+    struct bytes mapped =
+        l->mapping ? p->strings.p[p->mappings.p[l->mapping - 1].filename] : (struct bytes){0};
+    if (bytes_starts(mapped, "[kernel"))
         return build_attribute_text(c->build, NAME_FRAME_TYPE, BYTES_LIT("kernel"));
     uint32_t file = l->n_lines ? p->functions.p[p->lines.p[l->line].function - 1].filename : 0;
     uint32_t *known = &c->frame_types.p[file];
@@ -235,6 +239,8 @@ static uint32_t frame_type(struct from_pprof *c, const struct pprof_location *l)
         const char *type = runtime_of(p->strings.p[file]);
         *known = 1 + (type ? build_attribute_text(c->build, NAME_FRAME_TYPE, bytes_str(type)) : 0);
     }
+    if (*known == 1 && l->address && mapping_is_code(mapped))
+        return build_attribute_text(c->build, NAME_FRAME_TYPE, BYTES_LIT("native"));
     return *known - 1;
 }
 

@@ -30,6 +30,17 @@
 #define LABEL_TRACE_ID "trace_id"
 #define LABEL_SPAN_ID  "span_id"
 
+/* Whether what is mapped is a file with code: not what is named for want of one, as code made at run time and
+ * memory that is nobody's are. */
+static inline bool mapping_is_code(struct bytes file)
+{
+    struct bytes base = bytes_after_last(file, '/');
+    bool is_made = file.n == 0 || file.p[0] == '[' || bytes_starts(base, "perf-") ||
+                   bytes_starts(base, "jitted-") || bytes_starts(file, "//anon") ||
+                   bytes_starts(file, "/memfd:") || bytes_starts(file, "/dev/zero");
+    return !is_made || bytes_is(file, "[vdso]");
+}
+
 /* Of a number among several with different units. */
 #define NAME_NUMBER "number"
 #define NAME_UNIT   "unit"

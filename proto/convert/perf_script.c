@@ -15,6 +15,7 @@
 
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
+#include "proto/convert/names.h"
 #include "proto/convert/stacks.h"
 #include "proto/otlp/view/profiles.h"
 
@@ -262,20 +263,9 @@ static bool is_kernel(const struct frame *f)
            (file.n > 3 && bytes_ends(file, ".ko")) || bytes_is(bytes_after_last(file, '/'), "vmlinux");
 }
 
-/* Files that perf names for want of one: code made at run time, and memory that is nobody's. */
-static bool is_made(struct bytes file)
-{
-    struct bytes base = bytes_after_last(file, '/');
-    return file.n == 0 || file.p[0] == '[' || bytes_starts(base, "perf-") || bytes_starts(base, "jitted-") ||
-           bytes_starts(file, "//anon") || bytes_starts(file, "/memfd:") || bytes_starts(file, "/dev/zero");
-}
-
 static const char *frame_type(const struct frame *f)
 {
-    return is_kernel(f)                  ? "kernel"
-           : !is_made(f->file)           ? "native"
-           : bytes_is(f->file, "[vdso]") ? "native"
-                                         : stacks_runtime(f->symbol);
+    return is_kernel(f) ? "kernel" : mapping_is_code(f->file) ? "native" : stacks_runtime(f->symbol);
 }
 
 /* Lines of one location at most; further inlined frames begin another. */

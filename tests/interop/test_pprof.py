@@ -256,6 +256,21 @@ def test_time_alone_is_counted_as_samples(tmp_path):
         assert sum(float(line.split("} ")[1].split()[0]) for line in lines) == counted, lines
 
 
+def test_code_at_an_address_of_a_mapped_file_is_native(tmp_path):
+    """As gperftools and unsymbolized profiles have it, and functions of C++ without their files: not what code made at run time has."""
+    strings = ("", "cpu", "nanoseconds", "/usr/lib/libc.so.6", "/tmp/perf-1.map", "[vdso]", "[heap]", "f")
+    made = field(1, field(1, 1) + field(2, 2)) + field(5, field(1, 1) + field(2, 7))
+    for i, mapped in enumerate((3, 4, 5, 6), 1):
+        made += field(3, field(1, i) + field(2, 4096) + field(3, 8192) + field(5, mapped))
+        made += field(4, field(1, i) + field(2, i) + field(3, 5000)) + field(2, field(1, varint(i)) + field(2, varint(1_000_000 * i)))
+    made += field(4, field(1, 5) + field(2, 1) + field(4, field(1, 1))) + field(2, field(1, b"\x05") + field(2, varint(5_000_000)))
+    made += field(4, field(1, 6) + field(2, 1) + field(3, 5000) + field(4, field(1, 1))) + field(2, field(1, b"\x06") + field(2, varint(6_000_000)))
+    (tmp_path / "cpu").write_bytes(made + b"".join(field(6, text.encode()) for text in strings))
+    done = subprocess.run([BUILD / "profgate", "count", "--builtin", "cpu", tmp_path / "cpu"], capture_output=True, text=True, timeout=PATIENCE)
+    counted = [line for line in done.stdout.splitlines() if line.startswith("profile.cpu.time ")]
+    assert sorted(counted) == ['profile.cpu.time {mode="user", runtime="native"} 0.01 s', 'profile.cpu.time {runtime="unknown"} 0.011 s'], done
+
+
 def test_pprof_is_counted_as_what_it_was_made_of_is():
     cpu = (DATA / "pprof/go-cpu.pb.gz").read_bytes()
     type = {"Content-Type": "application/octet-stream"}
