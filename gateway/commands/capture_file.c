@@ -279,6 +279,9 @@ static const char *stranger(struct bytes b)
         {"\x1f\x8b", "packed twice"},
         {ZSTD_MAGIC, "packed twice"},
         {"PK\3\4", "a zip archive"},
+        {"heap_v2/", "a heap profile of jemalloc's, of which `jeprof --collapsed PROGRAM` makes a text"},
+        {"goroutine ", "Go's stacks as text: with debug=0 they are a profile"},
+        {"[{", "JSON, but no OTLP's: a trace of Chrome's, or what looks like it"},
     };
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (bytes_starts(b, known[i].begins))
@@ -286,12 +289,28 @@ static const char *stranger(struct bytes b)
     return NULL;
 }
 
+/* As folded stacks do, which may be called like anything: "goroutine 1;main 3". */
+static bool begins_with_a_count(struct bytes b)
+{
+    const uint8_t *end = memchr(b.p, '\n', b.n);
+    struct bytes line = bytes_trim(bytes_of(b.p, end ? (size_t)(end - b.p) : b.n));
+    size_t at = line.n;
+    while (at > 0 && line.p[at - 1] >= '0' && line.p[at - 1] <= '9')
+        at--;
+    return at < line.n && at > 0 && line.p[at - 1] == ' ';
+}
+
+static int refuse(const char *path, const char *is, struct error *e)
+{
+    return error_set(e, -EBADMSG, "%s: %s: no profile that can be read here", path, is);
+}
+
 static int read_otlp(const char *path, struct input *in, each_request *each, void *context, struct error *e)
 {
     const struct bytes b = in->bytes;
     const char *is = stranger(b);
     if (is)
-        return error_set(e, -EBADMSG, "%s: %s: no profile that can be read here", path, is);
+        return refuse(path, is, e);
     if (b.n > 0 && b.p[0] == 0) /* no field has that number; and a length below 16 MiB begins so */
         return read_delimited(path, b, each, context, e);
     return each(context, &(struct capture_request){b, PROFILES_LAYOUT_UNKNOWN, path,
@@ -305,7 +324,10 @@ static int read_any(const char *path, struct input *in, each_request *each, buil
     switch (convert_guess(b)) {
     case CONVERT_IS_JSON: return read_json(path, from_text_without_mark(b), each, context, e);
     case CONVERT_IS_OLDER_PPROF: return read_legacy(path, b, each, put, context, e);
-    case CONVERT_IS_TEXT: return read_text(path, from_text_guess(b), b, each, context, e);
+    case CONVERT_IS_TEXT:
+        if (stranger(b) && !begins_with_a_count(b))
+            return refuse(path, stranger(b), e);
+        return read_text(path, from_text_guess(b), b, each, context, e);
     case CONVERT_IS_PPROF: return read_pprof(path, in, each, put, context, e);
     case CONVERT_IS_OTLP: break;
     }

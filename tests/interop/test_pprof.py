@@ -180,9 +180,12 @@ def test_what_is_no_profile_is_said_to_be_none(tmp_path, content, says):
 def test_what_people_take_for_a_profile_is_named():
     for content, says in ((b"FLR\0\0\2\0\0", b"Flight Recorder"), (b"PERFILE2" + bytes(96), b"`perf script` makes"),
                           ("main;a 1\n".encode("utf-16"), b"UTF-16"), (gzip.compress(gzip.compress(b"x")), b"packed twice"),
-                          (b'{"shared":{"frames":[]}}', b"as resourceProfiles has")):
+                          (b'{"shared":{"frames":[]}}', b"as resourceProfiles has"), (b"heap_v2/4096\n  t*: 1: 2 [3: 4]\n", b"`jeprof --collapsed"),
+                          (b"goroutine 1 [running]:\nmain.main()\n", b"debug=0"), (b'[{"ph": "B"},\n', b"Chrome")):
         done = convert("--to", "otlp", "-", "-", stdin=content)
         assert done.returncode == 1 and says in done.stderr, done.stderr
+    done = convert("--to", "folded", "-", "-", stdin=b"goroutine 1;main.main 3\n")
+    assert done.stdout == b"goroutine 1;main.main 3\n", done.stderr
 
 
 def test_a_few_bytes_do_not_become_a_gigabyte():
