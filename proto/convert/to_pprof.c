@@ -428,11 +428,41 @@ static int find_columns(struct converting *c)
     return 0;
 }
 
+/* pprof's tool asks for types by their names alone, and refuses a profile in which two share one. Of such
+ * (async-profiler's lock/count and lock/nanoseconds) all but one are called by their units, too, those of
+ * unit count first: it is the time or the bytes that others know the name of. */
+static int name_apart(struct converting *c)
+{
+    uint32_t name[PPROF_TYPES_MAX], count = pprof_write_string(&c->w, BYTES_LIT("count"));
+    for (uint32_t i = 0; i < c->types.n; i++)
+        name[i] = c->types.p[i].type;
+    for (uint32_t p = 0; p < c->v->profile.n; p++) {
+        struct pprof_type *type = &c->types.p[c->columns.p[p]];
+        bool shares = false;
+        for (uint32_t i = 0; i < c->types.n; i++) {
+            const struct pprof_type *other = &c->types.p[i];
+            shares |= other != type && name[i] == name[type - c->types.p] &&
+                      (type->unit == count || (other < type && other->unit != count));
+        }
+        if (!shares)
+            continue;
+        cleanup(buffer_release) struct buffer both = BUFFER_INIT(0);
+        if (buffer_add_bytes(&both, profiles_string(c->v, c->v->profile.type[p])) < 0 ||
+            buffer_add(&both, "_", 1) < 0 ||
+            buffer_add_bytes(&both, profiles_string(c->v, c->v->profile.unit[p])) < 0)
+            return -ENOMEM;
+        type->type = put_text(c, buffer_bytes(&both));
+    }
+    return 0;
+}
+
 static int put_types(struct converting *c, struct pprof *once)
 {
     const struct profiles *v = c->v;
     bool is_ordered = order_columns(c);
     int r = is_ordered ? vec_extend(&c->types, v->profile.n) : find_columns(c);
+    if (!is_ordered && r == 0)
+        r = name_apart(c);
     for (uint32_t p = 0; is_ordered && r == 0 && p < v->profile.n; p++)
         c->types.p[c->columns.p[p]] =
             (struct pprof_type){string_of(c, v->profile.type[p]), string_of(c, v->profile.unit[p])};

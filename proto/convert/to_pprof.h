@@ -6,7 +6,8 @@
  * Profiles of one scope that have the same stacks, attributes and links sample by sample are the types of one
  * set of samples; else a sample has a value of its own type and 0 of the others. Attributes of a resource are
  * labels of its samples. Of several values or moments of a sample the sum, or the number, is what is kept; of
- * several profiles the whole time, and the first one's period, comments and the like. Samples that the view
+ * several profiles the whole time, and the first one's period, comments and the like. Types that differ by
+ * their units alone have these in their names: lock/nanoseconds and lock_count/count. Samples that the view
  * rejected are left out, and so is what pprof has no place for at all: scopes, schema URLs, profile ids, the
  * original payload, frame types, units of texts, other attributes of profiles, mappings and locations.
  */

@@ -2,6 +2,7 @@
 import gzip
 import json
 import pathlib
+import shutil
 import struct
 import subprocess
 
@@ -213,6 +214,37 @@ def test_captured_requests_become_pprof_that_pprof_reads(tmp_path):
         out = tmp_path / f"{file.name}.pprof"
         judged = subprocess.run([peers.pprof_judge(), "compare", out, out], capture_output=True, text=True, timeout=PATIENCE)
         assert judged.returncode == 0, judged.stdout
+
+
+@pytest.mark.parametrize("types, named", [
+    ([("lock", "count"), ("lock", "nanoseconds")], ["lock_count/count[dflt]", "lock/nanoseconds"]),
+    ([("wall", "nanoseconds"), ("x", "count"), ("wall", "count"), ("wall", "microseconds")],
+     ["wall/nanoseconds[dflt]", "x/count", "wall_count/count", "wall_microseconds/microseconds"]),
+    ([("cpu", "count"), ("alloc", "bytes")], ["cpu/count[dflt]", "alloc/bytes"]),
+])
+def test_types_of_one_name_are_told_apart_by_their_units(tmp_path, types, named):
+    """pprof's tool knows types by name, and refuses a profile, or leaves those out, of which two have one name."""
+    messages = pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    go = shutil.which("go") or pytest.skip("no go, whose tool reads it")
+    request = messages.ExportProfilesServiceRequest()
+    d = request.dictionary
+    for table in (d.mapping_table, d.location_table, d.function_table, d.link_table, d.attribute_table, d.stack_table):
+        table.add()
+    d.string_table.extend(("", "f", *(text for type in types for text in type)))
+    d.function_table.add(name_strindex=1)
+    d.location_table.add().lines.add(function_index=1)
+    d.stack_table.add().location_indices.append(1)
+    scope = request.resource_profiles.add().scope_profiles.add()
+    for i in range(len(types)):
+        profile = scope.profiles.add(time_unix_nano=10**18)
+        profile.sample_type.type_strindex, profile.sample_type.unit_strindex = 2 + 2 * i, 3 + 2 * i
+        profile.samples.add(stack_index=1, values=[i + 1])
+    (tmp_path / "in.otlp").write_bytes(request.SerializeToString())
+    assert convert(tmp_path / "in.otlp", tmp_path / "out.pb.gz").returncode == 0
+    raw = subprocess.run([go, "tool", "pprof", "-symbolize=none", "-raw", tmp_path / "out.pb.gz"], capture_output=True, text=True, timeout=PATIENCE)
+    lines = raw.stdout.splitlines()
+    at = lines.index("Samples:") if "Samples:" in lines else pytest.fail(raw.stderr)
+    assert lines[at + 1].split() == named and lines[at + 2].split()[:len(types)] == [f"{i + 1}" + ":" * (i + 1 == len(types)) for i in range(len(types))]
 
 
 def test_requests_come_back_as_they_were_from_an_exact_pprof(tmp_path):
