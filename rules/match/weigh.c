@@ -34,27 +34,49 @@ struct rules_time rules_time_of(const struct rules_profile *p)
 
 /* The table of kinds: TYPE/UNIT in order of choice, for `time` and `sum`, then for `samples`, `events`,
  * `one`. */
-#define CHOICES_MAX 4
+#define CHOICES_MAX 5
+#define TIMED       "+" /* any unit, where the values are times or the period is */
 struct choice {
     const char *type, *unit; /* unit "*": any */
 };
 static const struct choice choices[][2][CHOICES_MAX] = {
-    [RULE_KIND_CPU] = {{{"cpu", "nanoseconds"}, {"samples", "count"}, {"itimer", "*"}, {"ctimer", "*"}},
-                       {{"samples", "count"}, {"cpu", "nanoseconds"}, {"itimer", "*"}, {"ctimer", "*"}}},
+    [RULE_KIND_CPU] = {{{"cpu", "nanoseconds"},
+                        {"samples", "count"},
+                        {"itimer", "*"},
+                        {"ctimer", "*"},
+                        {"perf_events", TIMED}},
+                       {{"samples", "count"},
+                        {"cpu", "nanoseconds"},
+                        {"itimer", "*"},
+                        {"ctimer", "*"},
+                        {"perf_events", TIMED}}},
     [RULE_KIND_WALL] = {{{"wall", "nanoseconds"}, {"wall", "*"}}, {{"wall", "nanoseconds"}, {"wall", "*"}}},
     [RULE_KIND_OFF_CPU] = {{{"off_cpu", "nanoseconds"}, {"off_cpu", "*"}},
                            {{"off_cpu", "nanoseconds"}, {"off_cpu", "*"}}},
-    [RULE_KIND_ALLOC] = {{{"alloc_space", "bytes"}, {"alloc_in_new_tlab_bytes", "bytes"}, {"alloc", "bytes"}},
-                         {{"alloc_objects", "count"}, {"alloc_in_new_tlab_objects", "count"}}},
-    [RULE_KIND_LOCK] = {{{"delay", "nanoseconds"}, {"lock", "nanoseconds"}, {"mutex_duration", "*"}},
-                        {{"contentions", "count"}, {"lock", "count"}, {"mutex_count", "count"}}},
+    [RULE_KIND_ALLOC] = {{{"alloc_space", "bytes"},
+                          {"alloc_in_new_tlab_bytes", "bytes"},
+                          {"alloc", "bytes"},
+                          {"object_sampler", "bytes"}},
+                         {{"alloc_objects", "count"},
+                          {"alloc_in_new_tlab_objects", "count"},
+                          {"object_sampler", "count"}}},
+    [RULE_KIND_LOCK] =
+        {{{"delay", "nanoseconds"}, {"lock", "nanoseconds"}, {"mutex_duration", "*"}, {"lock_tracer", "ns"}},
+         {{"contentions", "count"}, {"lock", "count"}, {"mutex_count", "count"}, {"lock_tracer", "count"}}},
 };
+
+static bool unit_suits(const struct rules_profile *p, const char *unit)
+{
+    if (strcmp(unit, TIMED) == 0)
+        return rules_time_of(p).how != RULES_TIME_NONE;
+    return unit[0] == '*' || bytes_is(p->unit, unit);
+}
 
 uint32_t weigh_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p)
 {
     const struct choice *row = choices[kind][value != RULE_VALUE_TIME && value != RULE_VALUE_SUM];
     for (uint32_t i = 0; i < CHOICES_MAX && row[i].type; i++)
-        if (bytes_is(p->type, row[i].type) && (row[i].unit[0] == '*' || bytes_is(p->unit, row[i].unit)))
+        if (bytes_is(p->type, row[i].type) && unit_suits(p, row[i].unit))
             return i;
     return RULES_NONE;
 }

@@ -500,6 +500,38 @@ UNIT(siblings_count_once)
     world_free(w);
 }
 
+/* async-profiler names types after its engines: perf_events of whichever event, of which only time is CPU
+ * time. */
+UNIT(engines_of_async_profiler_are_of_a_kind)
+{
+    struct world *w = world_new("counter t { describe \"d\" unit \"s\" on cpu }\n"
+                                "counter n { describe \"d\" unit \"1\" on cpu value samples }\n"
+                                "counter l { describe \"d\" unit \"s\" on lock }\n"
+                                "counter m { describe \"d\" unit \"1\" on lock value samples }\n"
+                                "counter b { describe \"d\" unit \"By\" on alloc value sum }\n"
+                                "counter o { describe \"d\" unit \"1\" on alloc value samples }\n",
+                                1 << 30);
+    const struct {
+        struct rules_profile p;
+        uint64_t takes;
+    } cases[] = {
+        {{BYTES_LIT("perf_events"), BYTES_LIT("count"), BYTES_LIT("ns"), 1000000}, 1 | 2},
+        {{BYTES_LIT("perf_events"), BYTES_LIT("ns"), BYTES_LIT("ns"), 1000000}, 1 | 2},
+        {{BYTES_LIT("perf_events"), BYTES_LIT("count"), BYTES_LIT("total"), 1000}, 0}, /* cache misses */
+        {{BYTES_LIT("perf_events"), BYTES_LIT("count"), {0}, 0}, 0},
+        {{BYTES_LIT("lock_tracer"), BYTES_LIT("ns"), BYTES_LIT("ns"), 1000}, 4},
+        {{BYTES_LIT("lock_tracer"), BYTES_LIT("count"), BYTES_LIT("ns"), 1000}, 8}, /* of no length */
+        {{BYTES_LIT("object_sampler"), BYTES_LIT("bytes"), BYTES_LIT("bytes"), 10240}, 16},
+        {{BYTES_LIT("object_sampler"), BYTES_LIT("count"), BYTES_LIT("bytes"), 10240}, 32},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        uint64_t mask;
+        rules_matcher_choose(w->m, &cases[i].p, 1, &mask);
+        ck_assert_msg(mask == cases[i].takes, "case %zu: %#llx", i, (unsigned long long)mask);
+    }
+    world_free(w);
+}
+
 /* Backends refuse a hyphen in a type, so senders write "page_faults" now; rules of before still take it. */
 UNIT(a_hyphen_of_a_type_is_an_underscore)
 {
