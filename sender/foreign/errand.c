@@ -35,11 +35,11 @@
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
 
-/* Who was not back in time: one of a user's at most. The last place is root's. */
+/* A user for whom some were not back in time. The last place is root's. */
 struct kept {
-    uint32_t user;
-    bool is_out;
+    uint32_t user, n_out;
     uint64_t until; /* 0: the place is free */
+    uint64_t again; /* nobody goes before */
 };
 
 #define ERRAND_STACK (128u << 10)
@@ -92,14 +92,15 @@ static struct kept *kept_of(uint32_t user)
     return NULL;
 }
 
-/* Where it would be noted that an errand for this user is not back. NULL: then none may go. */
+/* Where it is noted, or would be, that errands for this user are not back. NULL: none may go. */
 static struct kept *place_for(uint32_t user, uint64_t now)
 {
     for (uint32_t i = 0; i <= ERRAND_USERS; i++)
-        if (!kept[i].is_out && now >= kept[i].until)
+        if (!kept[i].n_out && now >= kept[i].until)
             kept[i].until = 0;
-    if (kept_of(user))
-        return NULL;
+    struct kept *k = kept_of(user);
+    if (k)
+        return k->n_out < ERRAND_OUT_MAX && now >= k->again ? k : NULL;
     for (uint32_t i = user == 0 ? ERRAND_USERS : 0; i < ERRAND_USERS + (user == 0); i++)
         if (!kept[i].until)
             return &kept[i];
@@ -110,8 +111,8 @@ static struct kept *place_for(uint32_t user, uint64_t now)
 static void come_back_late(struct errand *e)
 {
     struct kept *k = kept_of(e->user);
-    if (k)
-        k->is_out = false;
+    if (k && k->n_out)
+        k->n_out--;
     e->forget(e);
 }
 
@@ -238,17 +239,35 @@ static bool is_running(const struct runner *r)
     return name_end && name_end[1] == ' ' && name_end[2] == 'R';
 }
 
-/* Under the lock. */
-static void wait_for(const struct errand *e, const struct runner *r)
+/* Under the lock, until it is back, or has waited for others for too long. */
+static void wait_for(const struct errand *e, const struct runner *r, uint64_t patience)
 {
-    for (uint32_t i = 0; i < ERRAND_TURNS && !e->is_back && (i == 0 || is_running(r)); i++) {
-        const uint64_t ns = clock_monotonic() + ERRAND_WAIT_NS;
+    const uint64_t begun = clock_monotonic();
+    for (uint64_t now = begun, waits = 0;
+         !e->is_back && waits < patience && now - begun < ERRAND_TURNS * (uint64_t)ERRAND_WAIT_NS;) {
+        const uint64_t ns = now + ERRAND_STEP_NS;
         const struct timespec until = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
                                        .tv_nsec = (long)(ns % NSEC_PER_SEC)};
         while (!e->is_back) /* not by the wall clock, which may be set back meanwhile */
             if (pthread_cond_clockwait(&back, &lock, CLOCK_MONOTONIC, &until) != 0)
                 break;
+        now = clock_monotonic();
+        if (!e->is_back && !is_running(r))
+            waits += ERRAND_STEP_NS;
     }
+}
+
+/* Under the lock: it is not back. */
+static void leave(struct errand *e, bool was_known)
+{
+    const uint64_t now = clock_monotonic();
+    struct kept *k = kept_of(e->user);
+    e->is_left = true;
+    /* Threads may have sent for several users at once, and taken the last place: that is not noted. */
+    k = k ? k : place_for(e->user, now);
+    if (k)
+        *k = (struct kept){e->user, k->until ? k->n_out + 1 : 1, now + ERRAND_REST_NS,
+                           was_known ? now + ERRAND_OWED_NS : now};
 }
 
 int errand_run(struct errand *e, uint32_t user)
@@ -256,7 +275,8 @@ int errand_run(struct errand *e, uint32_t user)
     e->user = user;
     e->is_back = e->is_left = false;
     pthread_mutex_lock(&lock);
-    struct kept *place = place_for(user, clock_monotonic());
+    const struct kept *place = place_for(user, clock_monotonic());
+    const bool is_known = place && place->until;
     struct runner *r = place ? take_runner() : NULL;
     if (!r) {
         pthread_mutex_unlock(&lock);
@@ -267,16 +287,10 @@ int errand_run(struct errand *e, uint32_t user)
     pthread_mutex_unlock(&lock);
     sem_post(&r->wake); /* a runner stays where it is for ever */
     pthread_mutex_lock(&lock);
-    wait_for(e, r);
+    wait_for(e, r, is_known ? ERRAND_STEP_NS : ERRAND_WAIT_NS);
     bool is_back = e->is_back;
-    if (!is_back) {
-        e->is_left = true;
-        /* Two threads may have sent for one user, or taken the last place: the second's is not noted twice.
-         */
-        place = place_for(user, clock_monotonic());
-        if (place)
-            *place = (struct kept){user, true, clock_monotonic() + ERRAND_REST_NS};
-    }
+    if (!is_back)
+        leave(e, is_known);
     pthread_mutex_unlock(&lock);
     return is_back ? 0 : -ETIMEDOUT;
 }

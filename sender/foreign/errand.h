@@ -18,13 +18,20 @@
 
 /* How long it may wait for somebody. */
 #define ERRAND_WAIT_NS 200000000u
-/* So many times as long it may take if it is running, or would: on an overloaded machine a thread waits for a
- * processor, and that is nobody's doing. */
+/* So often it is looked whether it waits; and so long it may wait for a user for whom one was left. */
+#define ERRAND_STEP_NS 10000000u
+/* So many times ERRAND_WAIT_NS it may take if it is running, or would: on an overloaded machine a thread
+ * waits for a processor, and that is nobody's doing. */
 #define ERRAND_TURNS 10u
-/* For so long after one was left nobody goes for that user, and not before it is back. */
+/* A user for whom one was left is known for so long, and while one is not back. Mostly it was nobody's doing,
+ * either: a disk was slow, or who had the lock of one process had no processor; so they go on for his other
+ * processes. Of a step that is waited for in vain nobody goes for so much longer; … */
 #define ERRAND_REST_NS 30000000000u
+#define ERRAND_OWED_NS 500000000u
+/* … nor while so many are not back. */
+#define ERRAND_OUT_MAX 4u
 /* So many users are known to keep whom one sends; while they are, nobody goes for others than root. So all
- * users together keep a thread waiting for 200 ms nine times in 30 s. */
+ * users together keep a thread waiting for 200 ms nine times, and then for a sixth of the time. */
 #define ERRAND_USERS 8u
 
 struct errand {

@@ -53,19 +53,67 @@ UNIT(what_comes_back_is_brought)
     ck_assert_int_eq(errand_pread(fd, &same, sizeof same, 0, 1), -EIO);
 }
 
-UNIT(who_keeps_one_waiting_does_so_once)
+/* How long it takes until somebody who does not come back is left, or is not sent. */
+static uint64_t time_to_leave(const int go_on[2], const int forgotten[2], uint32_t user)
+{
+    uint64_t begun = clock_monotonic();
+    ck_assert_int_eq(errand_run(waiting_for(go_on, forgotten), user), -ETIMEDOUT);
+    return clock_monotonic() - begun;
+}
+
+static int go_again(uint32_t user)
 {
     char byte;
+    return (int)errand_read_path("/proc/self/comm", &byte, 1, user);
+}
+
+static void come_back(const int go_on[2], const int forgotten[2], uint32_t n)
+{
+    char byte;
+    for (uint32_t i = 0; i < n; i++) {
+        ck_assert_int_eq(write(go_on[1], "", 1), 1);
+        ck_assert_int_eq(read(forgotten[0], &byte, 1), 1);
+    }
+}
+
+UNIT(who_keeps_one_waiting_is_gone_for_again_but_hardly_waited_for)
+{
     int go_on[2], forgotten[2];
     ck_assert_int_eq(pipe2(go_on, O_CLOEXEC) + pipe2(forgotten, O_CLOEXEC), 0);
+    ck_assert_uint_ge(time_to_leave(go_on, forgotten, 7), ERRAND_WAIT_NS);
+    ck_assert_int_eq(go_again(7), 1); /* one of his processes keeps us: others do not */
+    ck_assert_uint_ge(time_to_leave(go_on, forgotten, 7), ERRAND_STEP_NS);
     uint64_t begun = clock_monotonic();
-    ck_assert_int_eq(errand_run(waiting_for(go_on, forgotten), 7), -ETIMEDOUT);
-    ck_assert_uint_ge(clock_monotonic() - begun, ERRAND_WAIT_NS);
-    ck_assert_int_eq(errand_read_path("/proc/self/comm", &byte, 1, 7), -ETIMEDOUT); /* nobody goes */
-    ck_assert_int_eq(errand_read_path("/proc/self/comm", &byte, 1, 8), 1); /* for others somebody does */
-    ck_assert_int_eq(write(go_on[1], "", 1), 1);
-    ck_assert_int_eq(read(forgotten[0], &byte, 1), 1);                              /* it is back */
-    ck_assert_int_eq(errand_read_path("/proc/self/comm", &byte, 1, 7), -ETIMEDOUT); /* but not long enough */
+    ck_assert_int_eq(go_again(7), -ETIMEDOUT); /* he owes */
+    ck_assert_int_eq(go_again(8), 1);          /* others do not */
+    while (go_again(7) < 0)
+        usleep(10000);
+    ck_assert_uint_ge(clock_monotonic() - begun, ERRAND_OWED_NS / 2);
+    come_back(go_on, forgotten, 2);
+    ck_assert_int_eq(go_again(7), 1);
+    for (int i = 0; i < 2; i++) {
+        close(go_on[i]);
+        close(forgotten[i]);
+    }
+}
+
+UNIT(of_one_user_s_so_many_are_out)
+{
+    int go_on[2], forgotten[2];
+    char byte;
+    ck_assert_int_eq(pipe2(go_on, O_CLOEXEC) + pipe2(forgotten, O_CLOEXEC), 0);
+    for (uint32_t n = 0; n < ERRAND_OUT_MAX;) {
+        if (time_to_leave(go_on, forgotten, 7) >= ERRAND_STEP_NS)
+            n++;
+        else
+            ck_assert_int_eq(read(forgotten[0], &byte, 1), 1); /* was not sent */
+        usleep(10000);
+    }
+    usleep(ERRAND_OWED_NS / 1000 + 10000);
+    ck_assert_int_eq(go_again(7), -ETIMEDOUT);
+    come_back(go_on, forgotten, 1);
+    ck_assert_int_eq(go_again(7), 1);
+    come_back(go_on, forgotten, ERRAND_OUT_MAX - 1);
     for (int i = 0; i < 2; i++) {
         close(go_on[i]);
         close(forgotten[i]);
