@@ -125,8 +125,9 @@ static bool open_known(struct collector *c, const struct process *process, const
     else
         allowance_charge(user, FILES_OPENING);
     const struct region *region = ret->fd < 0 ? maps_find(&process->maps, from->where) : NULL;
-    if (region && region->inode == ret->key.inode)
-        ret->fd = procs_open_region(c->procs, process, region);
+    if (!region || region->inode != ret->key.inode)
+        return true;
+    ret->fd = procs_open_region(c->procs, process, region);
     if (ret->fd >= 0 && !binary_is_as_written(&ret->key, ret->fd))
         cleanup_close(&ret->fd);
     return true;
