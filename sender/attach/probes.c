@@ -42,12 +42,12 @@ static const char *own_libc(void)
 static int add_allocators(struct sampler *s, const struct kind *kind, uint32_t source)
 {
     const char *file = strcmp(kind->file, "libc") == 0 ? own_libc() : kind->file;
-    int first = 0;
     for (size_t i = 0; i < ARRAY_LEN(allocators); i++) {
         int r = add_probe(s, file, allocators[i].symbol, (uint64_t)allocators[i].weight << 8 | source);
-        first = i == 0 ? r : first;
+        if (i == 0 && r < 0)
+            return r; /* without malloc it is no allocator */
     }
-    return first; /* without malloc it is no allocator */
+    return 0;
 }
 
 int probes_attach(struct sampler *s)

@@ -79,6 +79,7 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
     char why[WHY_MAX] = "";
     const int said = -r; /* by the kernel */
     bool admin = has(f, CAP_SYS_ADMIN);
+    bool is_probe = strcmp(doing, REFUSAL_PROBES) == 0;
     if (!f->has_btf)
         say(why, "/sys/kernel/btf/vmlinux cannot be read: the kernel needs CONFIG_DEBUG_INFO_BTF=y");
     if (!admin && !has(f, CAP_BPF))
@@ -91,7 +92,7 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
     /* 3 and 4 are Debian's and Ubuntu's own. */
     if (!admin && has(f, CAP_PERFMON) && f->perf_event_paranoid > 2 && said == EACCES)
         say(why, "kernel.perf_event_paranoid above 2 asks for CAP_SYS_ADMIN: set it to 2");
-    if (!admin && strcmp(doing, REFUSAL_PROBES) == 0 && (said == EPERM || said == EACCES))
+    if (!admin && is_probe && (said == EPERM || said == EACCES))
         say(why, "CAP_SYS_ADMIN is missing, which user probes take to begin with");
     if (f->has_lockdown)
         say(why, "kernel lockdown is \"confidentiality\": BPF may not read kernel memory");
@@ -106,7 +107,8 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
     if (!*why && (said == EPERM || said == EACCES))
         say(why,
             "a security module, seccomp filter or container runtime forbids bpf(2) or perf_event_open(2)");
-    if (!*why && (said == EINVAL || said == ENOENT || said == ESRCH)) {
+    /* All else was loaded by then: it is the file or the symbol, of which the loader tells. */
+    if (!*why && !is_probe && (said == EINVAL || said == ENOENT || said == ESRCH)) {
         say(why, "profsend needs Linux 5.10 or later with BPF and perf events; this is");
         strncat(why, " ", WHY_MAX - strlen(why) - 1);
         strncat(why, f->release, WHY_MAX - strlen(why) - 1);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
@@ -128,23 +129,56 @@ static int settle_name_cache(struct options *o, char *(*getvar)(const char *), s
     return 0;
 }
 
+static const struct options defaults = {
+    .log_level = LOG_LEVEL_INFO,
+    .frequency = 19, /* no multiple of the timer's frequencies, so that it does not march in step with them */
+    .interval_ns = 10 * (uint64_t)NSEC_PER_SEC,
+    .timeout_ns = 10 * (uint64_t)NSEC_PER_SEC,
+    .compression = CLIENT_COMPRESS_GZIP,
+    .insecure = true,
+    .spool_bytes = 256u << 20, /* an hour or so of a busy host */
+    .name_cache_bytes = 32u << 20,
+    .wait_min_ns = NSEC_PER_MSEC, /* what is shorter is most of the waits and little of the time */
+    .lock_min_ns = NSEC_PER_MSEC, /* likewise */
+    .wait_share = 0,              /* by their length: the cost is bounded, whatever the scheduler does */
+    .alloc_interval = 512 * 1024, /* as tcmalloc and Go sample theirs */
+};
+
+static bool is_encrypted(const char *endpoint)
+{
+    return endpoint &&
+           (strncasecmp(endpoint, "https://", 8) == 0 || strncasecmp(endpoint, "grpcs://", 8) == 0);
+}
+
+void options_vain(const struct options *o, void (*say)(const char *option, const char *why))
+{
+    const bool is_plain = o->print || !(is_encrypted(o->endpoint) || is_encrypted(o->metrics_endpoint));
+    const struct {
+        bool is_vain;
+        const char *option, *why;
+    } all[] = {
+        {o->tls.ca_file && is_plain, "--ca-file", "without an endpoint of https://: nothing is encrypted"},
+        {o->tls.cert_file && is_plain, "--cert-file",
+         "without an endpoint of https://: nothing is encrypted"},
+        {o->wait_min_ns != defaults.wait_min_ns && !o->wait, "--off-cpu-min", "without --off-cpu"},
+        {o->wait_share != defaults.wait_share && !o->wait, "--off-cpu-share", "without --off-cpu"},
+        {o->wait_by_ticket && !o->wait, "--off-cpu-at-leave", "without --off-cpu"},
+        {o->lock_min_ns != defaults.lock_min_ns && !o->lock, "--lock-wait-min", "without --lock-wait"},
+        {o->alloc_interval != defaults.alloc_interval && !o->allocs.n, "--alloc-interval", "without --alloc"},
+        {o->idle && o->without_cpu, "--idle", "with --no-cpu"},
+        {o->spool && o->print, "--spool", "with --print"},
+        {o->spool_bytes != defaults.spool_bytes && !o->spool, "--spool-size", "without --spool"},
+        {o->name_cache_bytes != defaults.name_cache_bytes && !o->name_cache, "--name-cache-size",
+         "without --name-cache"},
+    };
+    for (uint32_t i = 0; i < ARRAY_LEN(all); i++)
+        if (all[i].is_vain)
+            say(all[i].option, all[i].why);
+}
+
 int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(const char *), struct error *e)
 {
-    struct options o = {
-        .log_level = LOG_LEVEL_INFO,
-        .frequency =
-            19, /* no multiple of the timer's frequencies, so that it does not march in step with them */
-        .interval_ns = 10 * (uint64_t)NSEC_PER_SEC,
-        .timeout_ns = 10 * (uint64_t)NSEC_PER_SEC,
-        .compression = CLIENT_COMPRESS_GZIP,
-        .insecure = true,
-        .spool_bytes = 256u << 20, /* an hour or so of a busy host */
-        .name_cache_bytes = 32u << 20,
-        .wait_min_ns = NSEC_PER_MSEC, /* what is shorter is most of the waits and little of the time */
-        .lock_min_ns = NSEC_PER_MSEC, /* likewise */
-        .wait_share = 0,              /* by their length: the cost is bounded, whatever the scheduler does */
-        .alloc_interval = 512 * 1024, /* as tcmalloc and Go sample theirs */
-    };
+    struct options o = defaults;
     int r = read_file(&o, argc, argv, getvar, e);
     r = r < 0 ? r : settings_environment(&options_section, &o, getvar, &o.arena, e);
     r = r < 0 ? r : read_arguments(&o, argc, argv, e);

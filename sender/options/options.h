@@ -16,6 +16,9 @@
 int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(const char *), struct error *e);
 void options_release(struct options *o);
 
+/* Says which options were given that change nothing, and what they lack. */
+void options_vain(const struct options *o, void (*say)(const char *option, const char *why));
+
 /* What --help, --completion and --manual say. */
 void options_help(FILE *to);
 void options_completion(const struct options *o, FILE *to);

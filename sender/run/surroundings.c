@@ -109,6 +109,11 @@ static int check_trace_map(const char *path, struct error *e)
     return r < 0 ? r : check_owner(path, e);
 }
 
+static void say_vain(const char *option, const char *why)
+{
+    log_warn("%s has no effect %s", option, why);
+}
+
 int surroundings_check(const struct options *o, struct error *e)
 {
     if (!proc_is_the_kernel_s())
@@ -121,6 +126,7 @@ int surroundings_check(const struct options *o, struct error *e)
     if (r < 0)
         return r;
     check_memory();
+    options_vain(o, say_vain);
     if (o->pid && kill((pid_t)o->pid, 0) < 0 && errno == ESRCH)
         log_warn("--pid %u: there is no such process", o->pid);
     return 0;

@@ -23,9 +23,9 @@ struct surroundings {
     bool said_idle;
 };
 
-/* Before anything is opened. Warns of a memory limit that is too small, and of a pid that nobody has. 0, or
- * -EINVAL with *e: /proc shows a PID namespace that is not the kernel's, in which no sample finds its
- * process. -EACCES: OBI's map, or where it is pinned, is another user's.
+/* Before anything is opened. Warns of a memory limit that is too small, of options that change nothing, and
+ * of a pid that nobody has. 0, or -EINVAL with *e: /proc shows a PID namespace that is not the kernel's, in
+ * which no sample finds its process. -EACCES: OBI's map, or where it is pinned, is another user's.
  */
 int surroundings_check(const struct options *o, struct error *e);
 

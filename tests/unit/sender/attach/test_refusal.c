@@ -80,6 +80,15 @@ UNIT(probes_take_more)
     ck_assert_ptr_null(strstr(e.text, "CAP_SYS_ADMIN is missing"));
 }
 
+UNIT(a_file_or_a_symbol_that_is_not_there_is_not_the_kernel_s_fault)
+{
+    struct refusal_facts f = fine();
+    struct error e;
+    refusal_explain(&f, REFUSAL_PROBES, -ENOENT, "libbpf: failed to open /no/such/file", &e);
+    ck_assert_ptr_null(strstr(e.text, "Linux"));
+    ck_assert_ptr_nonnull(strstr(e.text, "/no/such/file"));
+}
+
 UNIT(a_paranoia_of_distributions_is_named)
 {
     struct refusal_facts f = fine();

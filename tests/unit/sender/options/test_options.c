@@ -249,3 +249,42 @@ UNIT(names_are_kept_where_the_service_has_its_state_unless_it_is_said)
     ck_assert_ptr_null(o.name_cache);
     options_release(&o);
 }
+
+static char vain[512];
+
+static void note(const char *option, const char *why)
+{
+    size_t n = strlen(vain);
+    snprintf(vain + n, sizeof vain - n, "%s %s\n", option, why);
+}
+
+#define VAIN(...)                                         \
+    ({                                                    \
+        struct options o_;                                \
+        struct error e_;                                  \
+        ck_assert_int_eq(READ(&o_, &e_, __VA_ARGS__), 0); \
+        *vain = 0;                                        \
+        options_vain(&o_, note);                          \
+        options_release(&o_);                             \
+        vain;                                             \
+    })
+
+UNIT(what_is_asked_for_in_vain_is_said)
+{
+    ck_assert_str_eq(VAIN("--frequency", "97"), "");
+    ck_assert_str_eq(VAIN("--ca-file", "x", "--endpoint", "https://a:1"), "");
+    ck_assert_str_eq(VAIN("--ca-file", "x", "--metrics-endpoint", "https://a:1"), "");
+    ck_assert_ptr_nonnull(strstr(VAIN("--ca-file", "x", "--endpoint", "http://a:1"), "--ca-file without"));
+    ck_assert_ptr_nonnull(strstr(VAIN("--ca-file", "x", "--endpoint", "a:1"), "--ca-file without"));
+    ck_assert_ptr_nonnull(strstr(VAIN("--cert-file", "x", "--key-file", "y"), "--cert-file without"));
+    ck_assert_str_eq(VAIN("--off-cpu-min", "5ms", "--off-cpu-share", "5%"),
+                     "--off-cpu-min without --off-cpu\n--off-cpu-share without --off-cpu\n");
+    ck_assert_str_eq(VAIN("--off-cpu-min", "5ms", "--off-cpu"), "");
+    ck_assert_str_eq(VAIN("--off-cpu-at-leave"), "--off-cpu-at-leave without --off-cpu\n");
+    ck_assert_str_eq(VAIN("--lock-wait-min", "5ms"), "--lock-wait-min without --lock-wait\n");
+    ck_assert_str_eq(VAIN("--alloc-interval", "5"), "--alloc-interval without --alloc\n");
+    ck_assert_str_eq(VAIN("--spool", "x", "--print"), "--spool with --print\n");
+    ck_assert_str_eq(VAIN("--spool-size", "5MiB"), "--spool-size without --spool\n");
+    ck_assert_str_eq(VAIN("--name-cache-size", "5MiB"), "--name-cache-size without --name-cache\n");
+    ck_assert_str_eq(VAIN("--idle", "--no-cpu", "--off-cpu"), "--idle with --no-cpu\n");
+}
