@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/attach/refusal.h"
 
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -76,7 +77,7 @@ static void say(char why[WHY_MAX], const char *text)
 void refusal_explain(const struct refusal_facts *f, const char *doing, int r, const char *detail,
                      struct error *e)
 {
-    char why[WHY_MAX] = "";
+    char why[WHY_MAX] = "", what[128];
     const int said = -r; /* by the kernel */
     bool admin = has(f, CAP_SYS_ADMIN);
     bool is_probe = strcmp(doing, REFUSAL_PROBES) == 0;
@@ -113,5 +114,6 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
         strncat(why, " ", WHY_MAX - strlen(why) - 1);
         strncat(why, f->release, WHY_MAX - strlen(why) - 1);
     }
-    error_set(e, r, "%s: %s%s%s%s", doing, strerror(-r), why, *detail ? "; the loader says: " : "", detail);
+    (void)libbpf_strerror(r, what, sizeof what); /* which has errors of its own */
+    error_set(e, r, "%s: %s%s%s%s", doing, what, why, *detail ? "; the loader says: " : "", detail);
 }

@@ -87,6 +87,8 @@ UNIT(a_file_or_a_symbol_that_is_not_there_is_not_the_kernel_s_fault)
     refusal_explain(&f, REFUSAL_PROBES, -ENOENT, "libbpf: failed to open /no/such/file", &e);
     ck_assert_ptr_null(strstr(e.text, "Linux"));
     ck_assert_ptr_nonnull(strstr(e.text, "/no/such/file"));
+    refusal_explain(&f, REFUSAL_PROBES, -4001, "", &e); /* LIBBPF_ERRNO__FORMAT */
+    ck_assert_ptr_null(strstr(e.text, "4001"));
 }
 
 UNIT(a_paranoia_of_distributions_is_named)
