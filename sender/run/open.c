@@ -258,12 +258,13 @@ int program_open(struct program *p)
     p->collector.code = on_code;
     p->collector.code_user = p;
     p->collector.words = p->words;
-    p->begun = p->window_begun = clock_monotonic();
+    p->begun = clock_monotonic();
     int r = sampler_open(&p->sampler, &sampling, &handler, &e);
     if (r == 0 && unwinder_new(&p->unwinder, p->sampler, p->known, p->collector.vdso) < 0)
         r = error_set(&e, -ENOMEM, "out of memory, or no thread can be made");
     if (r == 0)
         (void)procs_scan(p->collector.procs, clock_monotonic()); /* without it, names come with the samples */
+    p->window_begun = clock_monotonic(); /* loading took its time, of which there is no sample */
     r = r ? r : sampler_start(p->sampler, &e);
     if (r != 0) {
         log_error("%s", e.text);

@@ -92,6 +92,29 @@ def profiled(receiver, arguments, *programs):
     return said
 
 
+def test_a_report_lasts_as_long_as_was_sampled():
+    """What it took to load and attach before is no part of the first one: who divides by its duration would have too little."""
+    class Durations(Kinds):
+        spans = frozenset()
+
+        def _add(self, request):
+            super()._add(request)
+            self.spans |= {(profile.time_unix_nano, profile.duration_nano) for resource in request.resource_profiles
+                           for scope in resource.scope_profiles for profile in scope.profiles}
+
+    with Durations() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "97",
+                          "--idle", "--duration", "2s"])
+        with running(sender):
+            if sender.wait(5 * PATIENCE) == 3:
+                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            log = sender.log()
+    (_, duration), = receiver.spans
+    cpus = int(re.search(r"sampling (\d+) CPUs", log).group(1))
+    ticks = len([hit for hit in receiver.hits if hit.kind == "samples/count"])
+    assert ticks >= 0.93 * 97 * cpus * duration / 1e9, (ticks, cpus, duration, log)
+
+
 @pytest.mark.parametrize("how", [[], ["--off-cpu-at-leave"]], ids=["at return", "at leave"])
 def test_time_off_the_cpu_adds_up(truth, how):
     with Kinds() as receiver:
