@@ -25,6 +25,8 @@
 /* Descriptors: the files of two windows, those being read, a clock a CPU; where more than the usual 1024 are
  * allowed. */
 #define OPEN_FILES 4096u
+/* With fewer it is said: a busy host of two CPUs takes 150. */
+#define OPEN_FILES_MIN 512u
 
 struct client_options exporter_options(const struct options *o, enum otlp_signal signal, const char *endpoint)
 {
@@ -128,6 +130,10 @@ static void raise_open_files(void)
         return;
     limit.rlim_cur = min_of(limit.rlim_max, (rlim_t)OPEN_FILES);
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused, the files of large hosts have fewer names */
+    if (limit.rlim_max < OPEN_FILES_MIN)
+        log_warn("no more than %llu files may be open (RLIMIT_NOFILE): stacks will lack names and callers; "
+                 "allow %u at least",
+                 (unsigned long long)limit.rlim_max, OPEN_FILES_MIN);
 }
 
 /* Where BPF's memory counts as locked. While there may be CAP_SYS_RESOURCE; else as far as it goes. */

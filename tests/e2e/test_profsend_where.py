@@ -50,6 +50,11 @@ def test_without_cpu_samples_it_does_not_speak_of_cpus():
     assert done.returncode == 0 and "sampling events, not CPU time" in done.stderr and "CPUs at" not in done.stderr, done.stderr
 
 
+def test_a_small_limit_of_open_files_is_said():
+    done = profsend("--duration", "1s", before=["sh", "-c", 'ulimit -n 128; exec "$@"', "sh"])
+    assert done.returncode == 0 and "no more than 128 files may be open" in done.stderr, (done.returncode, done.stderr)
+
+
 def test_a_small_memory_limit_is_said():
     parent = pathlib.Path("/sys/fs/cgroup")
     group = parent / f"pg-small-{os.getpid()}"
