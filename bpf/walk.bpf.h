@@ -38,10 +38,14 @@ __u64 n_ends[UNWIND_ENDS]; /* how user stacks ended */
  * there is none, each is looked at once before it is believed again, for mostly it was other memory that
  * changed. */
 
-/* By what a remembered mapping is known again. */
+/* By what a remembered mapping is known again; `is`: where it is in its file, and when that was written. */
 struct proof {
-    __u64 vma, offset, inode;
+    __u64 vma, is, inode;
 };
+
+/* A file may be written to while it is mapped (cp over a library): the process runs what is there now, and no
+ * mapping has changed. So each is looked at again about every four seconds, in units of unwind_used. */
+#define PROOF_LASTS 2
 
 /* Programs begun by processes that user space knew, by when these began: a tick within execve, when the
  * memory is the new program's already, is remembered as the old one's. */
@@ -61,7 +65,7 @@ struct cache_set {
     __u32 changes, has_pending;
     __u32 n, next;
     __u32 proven; /* a bit a way: looked at since `changes` */
-    __u32 second; /* about when it was made empty, as unwind_used */
+    __u32 second; /* about when it was last used, as unwind_used */
     struct unwind_mapping way[CACHE_WAYS];
     struct proof proof[CACHE_WAYS];
 };
@@ -283,6 +287,14 @@ __attribute__((noinline)) int finish_here(__u32 slot)
     return 0;
 }
 
+/* Memory that a runtime writes the code to that it makes is a file without a name, and is not looked at
+ * (unwind.h). */
+__attribute__((noinline)) __u64 proof_of(__u64 offset, __u64 inode)
+{
+    __u32 is_named = inode && BPF_CORE_READ((struct inode *)inode, i_nlink) > 0;
+    return offset * 0x9e3779b97f4a7c15ull ^ (is_named ? time_of(inode) : 0);
+}
+
 /* Sets walk.here to the mapping of an address by the kernel's tree, and remembers it. */
 __attribute__((noinline)) int find_here(__u32 slot, __u64 address)
 {
@@ -305,7 +317,8 @@ __attribute__((noinline)) int find_here(__u32 slot, __u64 address)
     }
     __u32 way = set->next++ & (CACHE_WAYS - 1);
     set->way[way] = w->here;
-    set->proof[way] = (struct proof){w->finder.vma, w->finder.offset, w->finder.inode};
+    set->proof[way] =
+        (struct proof){w->finder.vma, proof_of(w->finder.offset, w->finder.inode), w->finder.inode};
     set->proven |= 1u << way;
     if (set->n < CACHE_WAYS)
         set->n++;
@@ -326,7 +339,7 @@ __attribute__((noinline)) int prove(__u32 slot, __u32 i)
     struct finder *f = &w->finder;
     if (is_still_at(slot, (struct mm_struct *)w->mm, way->start, proof->vma) &&
         !read_mapping(f, proof->vma) && f->start == way->start && f->end - f->start == way->length &&
-        f->offset == proof->offset && inode_of(f) == proof->inode) {
+        inode_of(f) == proof->inode && proof_of(f->offset, proof->inode) == proof->is) {
         set->proven |= 1u << i;
         return 1;
     }
@@ -610,8 +623,12 @@ static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64
      * met one that is not known looks again each second, too. */
     __u32 second = w->now >> 30;
     if (w->is_remembered && set->generation == generation &&
-        (!set->has_pending || (set->additions == additions && set->second == second)))
+        (!set->has_pending || (set->additions == additions && set->second == second))) {
+        if (set->second >> PROOF_LASTS != second >> PROOF_LASTS)
+            set->proven = 0;
+        set->second = second;
         return;
+    }
     set->mm = id;
     set->start = start;
     set->stack = stack;

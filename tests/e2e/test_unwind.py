@@ -385,6 +385,29 @@ def test_a_library_whose_file_was_changed_stays_known(tmp_path, how):
     assert whole >= LEAST * sum(late.values()), late
 
 
+def test_a_library_that_is_written_over_is_read_again(tmp_path):
+    """By cp, say: the process runs what is there now, on the CPU that knew it by what was there before."""
+    for i in ("1", "2"):
+        subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-shared", "-fPIC", f"-DPAD={i}", "-o", tmp_path / f"plugin-{i}.so", SOURCE / "plugin.c"],
+                       check=True)
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", f"-I{ROOT}", SOURCE / "rewritten.c", "-o", tmp_path / "pg-rewritten", "-ldl"], check=True)
+    cpu = str(min(os.sched_getaffinity(0)))
+    with Receiver() as receiver, running(Process(["taskset", "-c", cpu, tmp_path / "pg-rewritten", tmp_path / "plugin-1.so",
+                                                  tmp_path / "plugin-2.so"])) as busy:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "97",
+                          "--interval", "1s", "--include", f"pid={busy.pid}"])
+
+        def exact(caller):
+            return sum(n for stack, n in receiver.of(busy.pid).items() if stack.incomplete is None and
+                       holds([name for name, kind in zip(stack.names, stack.kinds) if kind != "kernel"], CHAIN + ("plugin_enter", caller, "main")))
+
+        with running(sender):
+            started(sender)
+            wait_for(lambda: exact("before") >= 100, "samples of the first one")
+            os.kill(busy.pid, signal.SIGUSR1)
+            wait_for(lambda: exact("after") >= 100, "exact samples of the other")
+
+
 def test_a_signal_s_handler_of_go_is_no_root(tmp_path):
     """Go ends its own tracebacks there."""
     program = tmp_path / "pg-signalled"
