@@ -76,6 +76,7 @@ enum unwind_cfa {
     UNWIND_CFA_SIGNAL,  /* the kernel's signal frame is at rsp: everything is in it */
     UNWIND_CFA_PADDING, /* between functions: as "returned to", below a function that no call made; else rsp +
                            8 */
+    UNWIND_CFA_UNSAID,  /* rsp + cfa_offset, by its instructions alone */
     UNWIND_CFA_UNKNOWN, /* more than these rules can say */
     UNWIND_CFA_REGISTER, /* + n: register n + cfa_offset, where all registers are known: leaf frames */
     UNWIND_CFA_END = UNWIND_CFA_REGISTER + 16,

@@ -86,6 +86,7 @@ UNWIND_INLINE int unwind_cfa(UNWIND_WALK *w, const struct unwind_registers *r, s
     bpf_u64 at;
     switch (rule.cfa) {
     case UNWIND_CFA_PADDING: *ret = r->sp + 8; return 0; /* a stub of a few bytes */
+    case UNWIND_CFA_UNSAID:
     case UNWIND_CFA_RSP: *ret = r->sp + (bpf_s64)rule.cfa_offset; return 0;
     case UNWIND_CFA_RBP:
         if (r->bp_lost)
@@ -159,11 +160,13 @@ UNWIND_INLINE int unwind_step(UNWIND_WALK *w, struct unwind_registers *r, struct
     end = unwind_rbp(w, r, rule, cfa);
     if (end)
         return end;
-    if (ra == 0)
-        return UNWIND_END_ROOT;
+    if (ra == 0) /* code that returns in another way (GHC's) has no caller on the stack, where nobody may have
+                    written */
+        return rule.cfa == UNWIND_CFA_UNSAID && !r->is_return ? UNWIND_END_NO_RULE : UNWIND_END_ROOT;
     /* Equal only where a leaf popped its return address (vfork); lower where one has gone to another stack.
      */
-    if ((cfa < r->sp && rule.cfa < UNWIND_CFA_REGISTER) || (cfa == r->sp && rule.rbp != UNWIND_RBP_RA_IN_REG))
+    if ((cfa < r->sp && rule.cfa < UNWIND_CFA_REGISTER) ||
+        (cfa == r->sp && rule.rbp != UNWIND_RBP_RA_IN_REG))
         return UNWIND_END_BAD_FRAME;
     r->sp = cfa;
     r->ip = ra;

@@ -90,6 +90,14 @@ static void on_row(void *user, uint64_t address, const struct unwind_rule *rule)
     add(c, offset, *rule);
 }
 
+static void on_unsaid_row(void *user, uint64_t address, const struct unwind_rule *rule)
+{
+    struct unwind_rule is = *rule;
+    if (is.cfa == UNWIND_CFA_RSP)
+        is.cfa = UNWIND_CFA_UNSAID;
+    on_row(user, address, &is);
+}
+
 /* What is known of a function before it is run. */
 struct opened {
     struct cfi_common common[FUNCTION_FRAMES + 1]; /* of each section the one read last */
@@ -241,7 +249,7 @@ static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, u
         if (has_switch)
             first = near + at;
         c->to_offset = (int64_t)begin;
-        unsaid_run(f->unsaid, bytes_of(code.p, first), is_begin, image->entry - begin, on_row, c);
+        unsaid_run(f->unsaid, bytes_of(code.p, first), is_begin, image->entry - begin, on_unsaid_row, c);
         if (!has_switch)
             return;
         begin += first;

@@ -220,6 +220,14 @@ UNIT(what_ends_a_walk)
     ck_assert_int_eq(unwind_step(&small, &r, padding), 0); /* a stub, as a leaf */
     r.is_return = 1;
     ck_assert_int_eq(unwind_step(&small, &r, padding), UNWIND_END_ROOT); /* nobody called from there */
+    words[0] = 0;
+    const struct unwind_rule said = {.cfa = UNWIND_CFA_RSP, .cfa_offset = 8},
+                             unsaid = {.cfa = UNWIND_CFA_UNSAID, .cfa_offset = 8};
+    r = registers(0x1000, 0);
+    ck_assert_int_eq(unwind_step(&small, &r, unsaid), UNWIND_END_NO_RULE); /* it may be no return address */
+    ck_assert_int_eq(unwind_step(&small, &r, said), UNWIND_END_ROOT);
+    r.is_return = 1;
+    ck_assert_int_eq(unwind_step(&small, &r, unsaid), UNWIND_END_ROOT);
 }
 
 UNIT(a_call_is_known_by_its_last_bytes)
