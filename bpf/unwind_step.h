@@ -163,9 +163,9 @@ UNWIND_INLINE int unwind_step(UNWIND_WALK *w, struct unwind_registers *r, struct
     if (ra == 0) /* code that returns in another way (GHC's) has no caller on the stack, where nobody may have
                     written */
         return rule.cfa == UNWIND_CFA_UNSAID && !r->is_return ? UNWIND_END_NO_RULE : UNWIND_END_ROOT;
-    /* Equal only where a leaf popped its return address (vfork); lower where one has gone to another stack.
-     */
-    if ((cfa < r->sp && rule.cfa < UNWIND_CFA_REGISTER) ||
+    /* Equal only where a leaf popped its return address (vfork); lower where one has gone to another stack:
+     * where that before is it knows by a register, or has stored it there (OCaml 5). */
+    if ((cfa < r->sp && rule.cfa < UNWIND_CFA_REGISTER && rule.cfa != UNWIND_CFA_AT_RSP) ||
         (cfa == r->sp && rule.rbp != UNWIND_RBP_RA_IN_REG))
         return UNWIND_END_BAD_FRAME;
     r->sp = cfa;

@@ -119,7 +119,8 @@ static struct unwind_rule rule_of(const struct state *s, bool is_signal)
         [WHERE_IN_REGISTER] = UNWIND_RBP_LOST, [WHERE_UNDEFINED] = UNWIND_RBP_LOST,
         [WHERE_UNKNOWN] = UNWIND_RBP_LOST,
     };
-    if (is_signal)
+    /* Code of OCaml 5 is marked like that and has frames as others have. */
+    if (is_signal && !(s->ra.where == WHERE_AT_CFA && s->ra.value == -8))
         return (struct unwind_rule){.cfa = UNWIND_CFA_SIGNAL};
     if (s->ra.where == WHERE_UNDEFINED)
         return (struct unwind_rule){.cfa = UNWIND_CFA_ROOT};

@@ -113,6 +113,8 @@ def rows():
     yield c("gcc -O2 coroutine", "-O2", source="coroutine.c", chain=CHAIN + ("body",))
     yield c("gcc -O2 coroutine made by hand", "-O2 -fomit-frame-pointer -falign-functions=1", source="handmade.c",
             chain=CHAIN + ("body", "nobody_calls"))
+    yield c("gcc -O2 other stacks", "-O2 -fomit-frame-pointer", source="switched.c",
+            chain=CHAIN + ("inner", "call_on", "outer", "call_on", "main"))
     yield c("gcc -O2 call of NULL", "-O2 -fomit-frame-pointer", source="nothing.c", chain=CHAIN + ("handler", None, "calls_nothing", "main"))
     yield c("g++ -O2 greenlet", "-O2 -rdynamic", source="greenlet.cc", chain=CHAIN + ("greenlet::UserGreenlet::g_initialstub(void*)",), compiler="g++")
     yield c("g++ -O2 exceptions, templates", "-O2", source="throw.cc", chain=CHAIN, compiler="g++")

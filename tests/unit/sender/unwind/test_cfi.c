@@ -120,8 +120,12 @@ UNIT(roots_signals_and_registers_that_hold_the_return_address)
     struct seen s;
     ck_assert_int_eq(run("zR", (const uint8_t[]){0x07, 16}, 2, &s), 0);
     CHECK_ROW(0, 0x1000, {.cfa = UNWIND_CFA_ROOT});
-    ck_assert_int_eq(run("zRS", (const uint8_t[]){0x00}, 1, &s), 0);
+    static const uint8_t restorer[] = {0x0f, 4, 0x77, 0xa0, 1, 6, 0x10, 16, 3, 0x77, 0xa8, 1}; /* glibc's */
+    ck_assert_int_eq(run("zRS", restorer, sizeof restorer, &s), 0);
     CHECK_ROW(0, 0x1000, {.cfa = UNWIND_CFA_SIGNAL});
+    static const uint8_t switches[] = {0x0f, 5, 0x77, 8, 6, 0x23, 8}; /* OCaml's */
+    ck_assert_int_eq(run("zRS", switches, sizeof switches, &s), 0);
+    CHECK_ROW(0, 0x1000, {UNWIND_CFA_AT_RSP, UNWIND_RBP_SAME, 0, 8 * 256 + 8});
     ck_assert_int_eq(run("zR", (const uint8_t[]){0x0e, 0, 0x09, 16, 5}, 5, &s), 0);
     CHECK_ROW(0, 0x1000, {UNWIND_CFA_RSP, UNWIND_RBP_RA_IN_REG, 5, 0});
     ck_assert_int_eq(run("zR", (const uint8_t[]){0x05, 16, 2}, 3, &s), 0); /* at CFA - 16 */

@@ -228,6 +228,12 @@ UNIT(what_ends_a_walk)
     ck_assert_int_eq(unwind_step(&small, &r, said), UNWIND_END_ROOT);
     r.is_return = 1;
     ck_assert_int_eq(unwind_step(&small, &r, unsaid), UNWIND_END_ROOT);
+    const struct unwind_rule stored = {.cfa = UNWIND_CFA_AT_RSP, .cfa_offset = 8 << 8 | 8};
+    r = registers(0x1010, 0);
+    words[3] = 0x1000; /* a stack below */
+    words[0] = 0x400555;
+    ck_assert_int_eq(unwind_step(&small, &r, stored), 0);
+    ck_assert(r.ip == 0x400555 && r.sp == 0x1008);
 }
 
 UNIT(a_call_is_known_by_its_last_bytes)
