@@ -21,6 +21,7 @@
 #include "sender/run/known.h"
 #include "sender/run/opener.h"
 #include "sender/run/resumer.h"
+#include "sender/run/strangers.h"
 #include "sender/runtimes/runtime.h"
 #include "sender/unwind/loader.h"
 
@@ -48,6 +49,7 @@ struct unwinder {
     struct opener *opener;
     struct known *known;
     struct resumer *resumer;
+    struct strangers strangers;
     uint64_t begun;
     pthread_t thread;
     bool is_running;
@@ -82,10 +84,16 @@ static struct sample_want take_smallest(struct unwinder *u)
 }
 
 /* Whose code a file has, by what it is called and what is in it. */
-static uint32_t recognise(int fd, const struct source *source)
+static uint32_t recognise(void *user, int fd, const struct source *source)
 {
+    struct unwinder *u = user;
     char path[PATH_MAX];
-    return runtime_recognise(&(struct runtime_file){.path = opener_name(fd, path), .source = source});
+    struct runtime_file file = {.path = opener_name(fd, path), .source = source};
+    enum runtime_tag runtime = runtime_recognise(&file);
+    const char *stranger = runtime == RUNTIME_NATIVE ? runtime_stranger(&file) : NULL;
+    if (stranger && !allowance_is_spent(source->allowance))
+        strangers_say(&u->strangers, fd, path, stranger);
+    return runtime;
 }
 
 /* A process in which a runtime's code was met, at an address. */
@@ -97,7 +105,22 @@ struct met {
 /* Files of a process that are tried for the one that has the runtime. */
 #define PLACES_MAX 16u
 
-/* Asks the runtime for its place by one of the process's files. 0 or -errno. */
+/* Says that a runtime is not known in the version or build that a file has: if it is the runtime's, and the
+ * process was there to be asked. */
+static void say_not_known(struct unwinder *u, const struct met *met, const struct runtime_process *process,
+                          const struct region *region, int fd)
+{
+    const struct runtime *runtime = runtime_of(met->runtime);
+    char path[PATH_MAX];
+    uint8_t byte;
+    struct runtime_file file = {.path = opener_name(fd, path), .source = process->file};
+    if (runtime->resolve && runtime->recognise(&file) &&
+        source_read(process->memory, region->start, &byte, sizeof byte) &&
+        !allowance_is_spent(process->memory->allowance))
+        strangers_say(&u->strangers, fd, path, runtime->name);
+}
+
+/* Asks the runtime for its place by one of the process's files. 0, RUNTIME_NOT_KNOWN or -errno. */
 static int prepare_by(struct unwinder *u, const struct met *met, struct runtime_process *process,
                       const struct region *region)
 {
@@ -111,7 +134,9 @@ static int prepare_by(struct unwinder *u, const struct met *met, struct runtime_
     process->file = &file;
     process->at = region->start;
     r = runtime_of(met->runtime)->prepare(process, &place);
-    return r < 0 ? r : sampler_runtime(u->sampler, met->pid, &place);
+    if (r == RUNTIME_NOT_KNOWN)
+        say_not_known(u, met, process, region, fd);
+    return r != 0 ? r : sampler_runtime(u->sampler, met->pid, &place);
 }
 
 /* Asks the runtime for its place in a process whose mappings were read: by the file that its code was met in;
@@ -254,7 +279,7 @@ int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct known *k
     loader_init(&u->loader, u->tables);
     u->loader.recognise = recognise;
     u->loader.known = on_known;
-    u->loader.known_user = u;
+    u->loader.user = u;
     if (!u->tables || !u->opener || !u->resumer || u->stop_fd < 0) {
         unwinder_free(u);
         return -ENOMEM;

@@ -66,6 +66,9 @@ struct runtime_stack {
 
 #define RUNTIME_VERSION_MAX 32u
 
+/* A condition: there is no place for this version or build of the runtime, which is said (run/strangers). */
+#define RUNTIME_NOT_KNOWN 1
+
 struct runtime {
     const char *name;       /* process.runtime.name */
     const char *frame_type; /* profile.frame.type of its frames: a value of the semantic conventions */
@@ -74,8 +77,8 @@ struct runtime {
      * unwind tables, once a file. */
     bool (*recognise)(const struct runtime_file *file);
 
-    /* Fills the words of a zeroed place. 0, or -errno: it is too early, or this version is not known; the
-     * kernel side asks again. NULL: there is no step. On the same thread, once a process and program. */
+    /* Fills the words of a zeroed place. 0; RUNTIME_NOT_KNOWN; or -errno: it is too early. Of both the kernel
+     * side asks again. NULL: there is no step. On the same thread, once a process and program. */
     int (*prepare)(const struct runtime_process *process, struct runtime_place *ret);
 
     /* process.runtime.version of a process, by what prepare said; "": not known. NULL: it has none. */
@@ -127,5 +130,9 @@ const struct runtime *runtime_of(uint32_t tag);
 
 /* Whose code a file has: RUNTIME_NATIVE if no other says that it is his. */
 enum runtime_tag runtime_recognise(const struct runtime_file *file);
+
+/* What a file that no row recognises has in it all the same: a runtime that there is no row for, or a version
+ * or build that its row does not know, as people call it; NULL: nothing of that. So that it is said. */
+const char *runtime_stranger(const struct runtime_file *file);
 
 #endif

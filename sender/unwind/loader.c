@@ -191,7 +191,7 @@ static int install(struct loader *l, const struct unwind_key *key, const struct 
         r = tables_add(l->tables, key, &is, clock_monotonic());
     }
     if (r == 0 && l->known)
-        l->known(l->known_user, tables_file(l->tables, key)->serial, key, fd);
+        l->known(l->user, tables_file(l->tables, key)->serial, key, fd);
     pthread_mutex_lock(&l->lock);
     l->counts.files += r == 0;
     l->counts.without += r == 0 && is.n_pages == 0;
@@ -208,7 +208,7 @@ int loader_add(struct loader *l, const struct loader_file *file)
     int r = open_file(l, file, &o);
     if (r == 0 || r == ROWS_NONE) {
         const bool has_rows = r == 0; /* else nobody keeps it open */
-        uint32_t runtime = l->recognise ? l->recognise(o->fd, &o->source) : RUNTIME_NATIVE;
+        uint32_t runtime = l->recognise ? l->recognise(l->user, o->fd, &o->source) : RUNTIME_NATIVE;
         r = allowance_is_spent(o->source.allowance) /* then that must not be believed, either */
                 ? LOADER_REFUSED
                 : install(l, file->key, has_rows ? o->rows : NULL, runtime, o->fd);

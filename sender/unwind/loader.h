@@ -56,11 +56,11 @@ struct loader_open {
 struct loader {
     struct tables *tables;
     /* Whose code a file has: enum runtime_tag; NULL: native's. The owner's. */
-    uint32_t (*recognise)(int fd, const struct source *source);
+    uint32_t (*recognise)(void *user, int fd, const struct source *source);
     /* A file has got this serial. `fd` -1: it is in memory, or nothing of it could be read. The owner's; may
      * be NULL. */
     void (*known)(void *user, uint32_t serial, const struct unwind_key *key, int fd);
-    void *known_user;
+    void *user; /* of both */
     struct loader_open open[LOADER_OPEN_MAX], memory;
     uint64_t turn;
     struct loader_refused refused[LOADER_REFUSED_MAX]; /* a ring */

@@ -117,6 +117,38 @@ def test_runtimes_that_call_one_another_each_go_on_where_they_were():
     assert min(exact, complete) >= nearly_all(0.99, hits), odd[:3]
 
 
+# A program that exports what one of another runtime does, or of another version.
+STRANGER = """
+#include <stdint.h>
+#define EXPORTED __attribute__((visibility("default")))
+#ifdef LATER_PERL
+EXPORTED const char *version = "This is perl 5, version 99, subversion 0 (%-p) built for nothing";
+EXPORTED uint64_t *PL_op, *PL_curcop, *PL_curstackinfo, *PL_top_env;
+EXPORTED unsigned Perl_runops_standard(void) { volatile unsigned x = 0; for (unsigned i = 0; i < 100000; i++) x += i; return x; }
+int main(void) { for (;;) Perl_runops_standard(); }
+#else
+EXPORTED void EXPORTS(void) {}
+int main(void) { for (volatile unsigned i = 0;; i++) {} }
+#endif
+"""
+
+
+@pytest.mark.parametrize("flag, runtime", [("-DEXPORTS=pypy_main_startup", "PyPy"), ("-DEXPORTS=Py_Main", "CPython"), ("-DLATER_PERL", "perl")])
+def test_a_runtime_that_is_not_known_is_said_once(flag, runtime, tmp_path):
+    """For its stacks, whole ones of machine code, do not."""
+    (tmp_path / "stranger.c").write_text(STRANGER)
+    subprocess.run(["gcc", "-O1", "-rdynamic", flag, tmp_path / "stranger.c", "-o", tmp_path / "stranger"], check=True)
+    program = Process([tmp_path / "stranger"])
+    with Receiver() as receiver, running(program):
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(receiver.of(program.pid).values()) >= 1500, "samples")
+            assert sender.stop() == 0, sender.log()
+            said = [line for line in sender.log().splitlines() if "a runtime is not known" in line and str(tmp_path) in line]
+    assert len(said) == 1 and f'runtime="{runtime}" file="{tmp_path}/stranger"' in said[0], sender.log()
+
+
 # seventy() runs 7 of 10 times, twenty() 2, ten() 1, each as long as the other; by chance, since turns might be as long as what is
 # between samples.
 SPLIT = {

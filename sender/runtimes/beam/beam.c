@@ -32,7 +32,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
         !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
     int r = beam_state(&place, &binary, process->memory, bias);
-    if (r < 0)
+    if (r != 0)
         return r;
     memcpy(ret->word, &place, sizeof place);
     return 0;

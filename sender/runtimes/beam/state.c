@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "sender/runtimes/runtime.h"
 
 /* Modules that were loaded in all, looked through once: as many reads. */
 #define ENTRIES_MAX 65536u
@@ -290,7 +291,7 @@ int beam_state(struct beam_place *ret, const struct beam_binary *binary, const s
         return -EAGAIN;
     if (!beam_piece_named(memory, ret, "global::process_main", &main) || main.size > sizeof code ||
         !source_read(memory, main.start, code, (size_t)main.size) || !read_main(ret, code, (size_t)main.size))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     ret->main = main.start;
     ret->main_size = main.size;
     return 0;

@@ -13,7 +13,7 @@
 #include "sender/runtimes/beam/binary.h"
 
 /* Makes a process's place; `bias` is what addresses of the file are more in the process. 0, or -errno:
- * -EAGAIN, it is too early; -ENOTSUP, it is another version; -ENOMEM. */
+ * -EAGAIN, it is too early; RUNTIME_NOT_KNOWN, it is another version; -ENOMEM. */
 int beam_state(struct beam_place *ret, const struct beam_binary *binary, const struct source *memory,
                uint64_t bias);
 

@@ -30,7 +30,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
         !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
     int r = cpython_layout(&place, binary.minor, process->memory, bias + binary.runtime);
-    if (r < 0)
+    if (r != 0)
         return r;
     cpython_binary_find_cold(&binary, process->file);
     place.micro = (uint16_t)binary.micro;

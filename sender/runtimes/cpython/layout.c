@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/runtimes/cpython/layout.h"
+#include "sender/runtimes/runtime.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* Offsets in structures of 64-bit builds, as the headers of each version have them. */
@@ -146,7 +146,7 @@ static int by_description(struct cpython_place *ret, const struct described *d, 
     uint64_t word[WORDS_MAX];
     if (!source_read(memory, runtime, word, d->words * sizeof *word) || memcmp(word, "xdebugpy", 8) != 0 ||
         word[FREE_THREADED] != 0)
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     *ret = (struct cpython_place){.minor = (uint16_t)d->minor, .key = d->key, .segment = CPYTHON_SHIM};
     const struct {
         uint16_t *to, from;
@@ -165,7 +165,7 @@ static int by_description(struct cpython_place *ret, const struct described *d, 
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (word[fields[i].from] >= OFFSET_MAX)
-            return -ENOTSUP;
+            return RUNTIME_NOT_KNOWN;
         *fields[i].to = (uint16_t)word[fields[i].from];
     }
     ret->wide = ret->ascii + WIDE_BEHIND;
@@ -174,7 +174,7 @@ static int by_description(struct cpython_place *ret, const struct described *d, 
 
 int cpython_layout(struct cpython_place *ret, uint32_t minor, const struct source *memory, uint64_t runtime)
 {
-    int r = -ENOTSUP;
+    int r = RUNTIME_NOT_KNOWN;
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (tables[i].minor == minor) {
             *ret = tables[i];
@@ -183,7 +183,7 @@ int cpython_layout(struct cpython_place *ret, uint32_t minor, const struct sourc
     for (size_t i = 0; i < sizeof described / sizeof *described; i++)
         if (described[i].minor == minor)
             r = by_description(ret, &described[i], memory, runtime);
-    if (r < 0)
+    if (r != 0)
         return r;
     /* Relative to what is read of a frame, all of which must be in that. */
     uint16_t *const in_frame[] = {&ret->code, &ret->previous, &ret->at, &ret->owner};
@@ -192,7 +192,7 @@ int cpython_layout(struct cpython_place *ret, uint32_t minor, const struct sourc
             *in_frame[i] = ret->from; /* there is none: `owner` of one that has no mark */
         *in_frame[i] -= ret->from;
         if (*in_frame[i] >= 8 * CPYTHON_FRAME_WORDS)
-            return -ENOTSUP;
+            return RUNTIME_NOT_KNOWN;
     }
     ret->cookie = (uint16_t)(ret->lines - 8 * (CPYTHON_COOKIE_WORDS - 1));
     ret->hashed = minor <= 10; /* from 3.11 on `name` is behind co_name */

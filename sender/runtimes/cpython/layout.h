@@ -13,7 +13,7 @@
 #include "sender/symbolize/elf/source.h"
 
 /* Fills the offsets of a place, and its key's as if _PyRuntime were at 0. `runtime` is where that is in
- * `memory`. 0; -ENOTSUP: this one is not known. */
+ * `memory`. 0; RUNTIME_NOT_KNOWN: this one is not known. */
 int cpython_layout(struct cpython_place *ret, uint32_t minor, const struct source *memory, uint64_t runtime);
 
 #endif

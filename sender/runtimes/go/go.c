@@ -72,7 +72,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
     for (size_t i = 0; i < ARRAY_LEN(layouts) && layouts[i].minor <= minor; i++)
         found = &layouts[i];
     if (!found || !found->labels || (elf.thread_size && elf.thread_size != GO_THREAD_SIZE))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     struct go_place place = {.thread = GO_THREAD_OFFSET,
                              .m = GO_M,
                              .current = found->current,

@@ -28,7 +28,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
     if (!region || !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
     int r = hotspot_layout(&place, process->file, process->memory, bias);
-    if (r < 0)
+    if (r != 0)
         return r;
     memcpy(ret->word, &place, sizeof place);
     return 0;

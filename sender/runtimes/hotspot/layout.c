@@ -6,6 +6,7 @@
 
 #include "proto/base/macros.h"
 #include "sender/runtimes/hotspot/structs.h"
+#include "sender/runtimes/runtime.h"
 
 /* What is looked for. The versions are those of the JDK; where none is said, all have it. */
 #define FIELDS(ROW)                                                                      \
@@ -253,11 +254,11 @@ int hotspot_layout(struct hotspot_place *ret, const struct source *file, const s
         .memory = memory};
     struct hotspot_place place = {0};
     int r = structs_find(file, memory, bias, f.field, N_FIELDS, f.type, N_TYPES);
-    if (r < 0)
+    if (r != 0)
         return r;
     /* The heaps are made one after the other, and then what Java's code is entered by. */
     if (!in_static(&f, CALL_STUB, 8))
-        return has(&f, CALL_STUB) ? -EAGAIN : -ENOTSUP;
+        return has(&f, CALL_STUB) ? -EAGAIN : RUNTIME_NOT_KNOWN;
     version(&f, &place);
     blob(&f, &place);
     nmethod(&f, &place);
@@ -266,7 +267,7 @@ int hotspot_layout(struct hotspot_place *ret, const struct source *file, const s
     heaps(&f, &place);
     place.bcp = place.major < 9 ? 7 : 8; /* frame_x86.hpp; 9 added the class's mirror */
     if (f.is_wrong)
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     *ret = place;
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "sender/symbolize/elf/source.h"
 
 /* Fills a place. `file` is libjvm, mapped with its addresses moved by `bias` in `memory`. 0; -EAGAIN: the
- * process has no code cache yet; -ENOTSUP: this one is not known. */
+ * process has no code cache yet; RUNTIME_NOT_KNOWN: this one is not known. */
 int hotspot_layout(struct hotspot_place *ret, const struct source *file, const struct source *memory,
                    uint64_t bias);
 

@@ -6,6 +6,7 @@
 
 #include "proto/base/macros.h"
 #include "sender/symbolize/elf/dynamic.h"
+#include "sender/runtimes/runtime.h"
 
 /* JDK 25 has some 2,500 fields and 1,100 types. */
 #define ENTRIES_MAX 16384u
@@ -87,11 +88,11 @@ static int find_types(const struct dynamic *d, const struct source *memory, uint
         !said(d, memory, bias, "gHotSpotVMTypeEntryArrayStride", &t.stride) ||
         !said(d, memory, bias, "gHotSpotVMTypeEntryTypeNameOffset", &t.name) ||
         !said(d, memory, bias, "gHotSpotVMTypeEntrySizeOffset", &size))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     if (!t.stride)
         return -EAGAIN; /* filled in as the library is initialized */
     if (!begin(&t, memory) || !fits(&t, size))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     while ((entry = next(&t))) {
         text(memory, word(entry, t.name), name);
         for (uint32_t i = 0; i < n; i++)
@@ -126,11 +127,11 @@ static int find_fields(const struct dynamic *d, const struct source *memory, uin
         !said(d, memory, bias, "gHotSpotVMStructEntryTypeStringOffset", &type) ||
         !said(d, memory, bias, "gHotSpotVMStructEntryOffsetOffset", &offset) ||
         !said(d, memory, bias, "gHotSpotVMStructEntryAddressOffset", &address))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     if (!t.stride)
         return -EAGAIN;
     if (!begin(&t, memory) || !fits(&t, name) || !fits(&t, type) || !fits(&t, offset) || !fits(&t, address))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     while ((entry = next(&t))) {
         if (word(entry, t.name) != last) { /* a type's fields are together, mostly */
             last = word(entry, t.name);
@@ -163,7 +164,7 @@ int structs_find(const struct source *file, const struct source *memory, uint64_
 {
     struct dynamic d;
     if (!dynamic_open(&d, file))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     int r = find_fields(&d, memory, bias, field, n_fields);
-    return r < 0 ? r : find_types(&d, memory, bias, type, n_types);
+    return r != 0 ? r : find_types(&d, memory, bias, type, n_types);
 }

@@ -30,7 +30,7 @@ struct structs_type {
 bool structs_are_in(const struct source *file);
 
 /* Looks fields and types up. `file` is what is mapped, its addresses moved by `bias`, in `memory`. 0;
- * -EAGAIN: the process has not come so far; -ENOTSUP: the tables make no sense. */
+ * -EAGAIN: the process has not come so far; RUNTIME_NOT_KNOWN: the tables make no sense. */
 int structs_find(const struct source *file, const struct source *memory, uint64_t bias,
                  struct structs_field *field, uint32_t n_fields, struct structs_type *type, uint32_t n_types);
 

@@ -50,10 +50,10 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
         !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
     if ((binary.key && maps_have_musl(process->maps)) || !perl_binary_version(place.version, process->file))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     const struct layout *layout = layout_of(place.version[1]);
     if (!layout)
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     for (int i = 0; i < 2; i++) {
         place.start[i] = bias + binary.loop[i];
         place.size[i] = binary.loop_size[i];

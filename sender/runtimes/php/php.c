@@ -54,10 +54,10 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
         !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
     if (!php_binary_details(&details, &binary, process->file))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     const struct layout *layout = layout_of(details.version);
     if (!layout)
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     struct php_place place = {.start = {bias + binary.loop, bias + details.cold},
                               .size = {binary.loop_size, details.cold_size},
                               .text = bias + details.text,

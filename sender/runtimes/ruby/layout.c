@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/runtimes/ruby/layout.h"
-
-#include <errno.h>
+#include "sender/runtimes/runtime.h"
 
 /* Offsets in structures of 64-bit builds, as vm_core.h, ractor_core.h, iseq.h and internal/class.h of each
  * version have them. */
@@ -64,5 +63,5 @@ int ruby_layout(struct ruby_place *ret, uint32_t version)
             *ret = tables[i];
             return 0;
         }
-    return -ENOTSUP;
+    return RUNTIME_NOT_KNOWN;
 }

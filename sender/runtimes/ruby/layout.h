@@ -9,7 +9,7 @@
 
 #include "bpf/ruby.h"
 
-/* Fills the offsets of a place. 0; -ENOTSUP: this one is not known. */
+/* Fills the offsets of a place. 0; RUNTIME_NOT_KNOWN: this one is not known. */
 int ruby_layout(struct ruby_place *ret, uint32_t version);
 
 #endif

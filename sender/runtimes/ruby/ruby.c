@@ -54,7 +54,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
     int r = ruby_layout(&place, binary.version);
     if (r == 0)
         r = find_context(process, &binary, bias, &place);
-    if (r < 0)
+    if (r != 0)
         return r;
     place.patch = (uint8_t)binary.patch;
     place.code = region->start;

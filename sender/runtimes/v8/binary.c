@@ -8,7 +8,6 @@
  */
 #include "sender/runtimes/v8/binary.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "proto/base/macros.h"
 #include "sender/symbolize/elf/eh_index.h"
 #include "sender/symbolize/elf/elf.h"
+#include "sender/runtimes/runtime.h"
 
 #define MAJOR    "_ZN2v88internal7Version6major_E"
 #define MINOR    "_ZN2v88internal7Version6minor_E"
@@ -231,11 +231,11 @@ int v8_binary_place(struct v8_place *ret, const struct source *file)
     int32_t major, minor;
     if (!dynamic_open(&d, file) || !read_constant(&d, MAJOR, &major) || !read_constant(&d, MINOR, &minor) ||
         !read_said(ret, &d))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     ret->v8_major = (uint16_t)major;
     ret->v8_minor = (uint16_t)minor;
     if (!add_facts(ret) || !find_builtins(ret, &d))
-        return -ENOTSUP;
+        return RUNTIME_NOT_KNOWN;
     find_node(ret, &d);
     return 0;
 }

@@ -17,8 +17,8 @@
 /* Whether a file has V8 in it. */
 bool v8_binary_is(const struct source *file);
 
-/* Fills a zeroed place, all of it. 0; -ENOTSUP: this version is not known, or was built with compressed
- * pointers. */
+/* Fills a zeroed place, all of it. 0; RUNTIME_NOT_KNOWN: this version is not known, or was built with
+ * compressed pointers. */
 int v8_binary_place(struct v8_place *ret, const struct source *file);
 
 #endif

@@ -163,9 +163,9 @@ UNIT(who_has_no_allowance_left_keeps_nobody_from_a_file)
     end(t);
 }
 
-static uint32_t read_too_much(int fd, const struct source *source)
+static uint32_t read_too_much(void *user, int fd, const struct source *source)
 {
-    (void)fd;
+    (void)user, (void)fd;
     allowance_charge(source->allowance, source->allowance->left);
     return RUNTIME_NATIVE;
 }
@@ -229,8 +229,9 @@ UNIT(what_cannot_be_opened_is_not_tried_each_time)
     end(t);
 }
 
-static uint32_t say_v8(int fd, const struct source *source)
+static uint32_t say_v8(void *user, int fd, const struct source *source)
 {
+    (void)user;
     struct stat st;
     return fstat(fd, &st) == 0 && (uint64_t)st.st_size == source->size ? RUNTIME_V8 : RUNTIME_NATIVE;
 }

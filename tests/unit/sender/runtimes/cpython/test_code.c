@@ -2,8 +2,6 @@
 /* Names of code objects, out of memory made by hand; and frames, by the step that the kernel runs. */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
-
 #include "sender/foreign/allowance.h"
 #include "sender/runtimes/cpython/code.h"
 #include "sender/runtimes/cpython/layout.h"
@@ -220,14 +218,15 @@ UNIT(versions_that_are_not_known_have_no_layout)
     struct source s = all();
     memset(memory, 0, sizeof memory);
     for (uint32_t minor = 0; minor < 20; minor++)
-        ck_assert_int_eq(cpython_layout(&place, minor, &s, 0), minor >= 8 && minor <= 12 ? 0 : -ENOTSUP);
+        ck_assert_int_eq(cpython_layout(&place, minor, &s, 0),
+                         minor >= 8 && minor <= 12 ? 0 : RUNTIME_NOT_KNOWN);
     memcpy(memory, "xdebugpy", 8); /* a description whose offsets are all 0 is one */
     ck_assert_int_eq(cpython_layout(&place, 13, &s, 0), 0);
     put(8 * 23, 1 << 20);
-    ck_assert_int_eq(cpython_layout(&place, 13, &s, 0), -ENOTSUP); /* no such structure */
+    ck_assert_int_eq(cpython_layout(&place, 13, &s, 0), RUNTIME_NOT_KNOWN); /* no such structure */
     put(8 * 23, 72);
     put(16, 1); /* without a lock of its own */
-    ck_assert_int_eq(cpython_layout(&place, 13, &s, 0), -ENOTSUP);
+    ck_assert_int_eq(cpython_layout(&place, 13, &s, 0), RUNTIME_NOT_KNOWN);
 }
 
 /* Frames of 3.12: the thread's state at 0x2000, its cframe at 0x2800, frames from 0x3000 on, of code. */

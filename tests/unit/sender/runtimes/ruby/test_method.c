@@ -2,13 +2,12 @@
 /* Names of methods, out of memory made by hand; and frames, by the step that the kernel runs. */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
-
 #include "proto/base/macros.h"
 #include "sender/foreign/allowance.h"
 #include "sender/runtimes/ruby/binary.h"
 #include "sender/runtimes/ruby/layout.h"
 #include "sender/runtimes/ruby/method.h"
+#include "sender/runtimes/runtime.h"
 #include "tests/unit/sender/runtimes/made_memory.h"
 
 struct thread {
@@ -449,6 +448,6 @@ UNIT(an_instruction_that_is_not_the_iseqs_is_not_looked_for)
 UNIT(other_versions_are_not_known)
 {
     struct ruby_place place;
-    ck_assert_int_eq(ruby_layout(&place, 26), -ENOTSUP);
-    ck_assert_int_eq(ruby_layout(&place, RUBY_LAST + 1), -ENOTSUP);
+    ck_assert_int_eq(ruby_layout(&place, 26), RUNTIME_NOT_KNOWN);
+    ck_assert_int_eq(ruby_layout(&place, RUBY_LAST + 1), RUNTIME_NOT_KNOWN);
 }
