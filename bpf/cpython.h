@@ -37,7 +37,8 @@ struct cpython_place {
     bpf_u16 at_shift;                  /* … which is to be shifted right to be one of instructions */
     bpf_u16 cookie;                    /* in a code object: three pointers, see CPYTHON_COOKIE */
     bpf_u16 hashed;                    /* which of these leads to co_name: 0 or 1 */
-    bpf_u16 version; /* instead (from 3.12 on): 4 bytes, a number that is used once; 0: none */
+    bpf_u16 version;  /* instead (from 3.12 on): 4 bytes, a number that is used once; 0: none */
+    bpf_u16 has_musl; /* the C library is musl, not glibc */
     /* For names; the kernel side does not look at these. */
     bpf_u64 code_type;                     /* where PyCode_Type is */
     bpf_u16 minor, micro;                  /* the version, 3.minor.micro; CPYTHON_NO_MICRO: not known */
@@ -95,5 +96,7 @@ static inline __attribute__((always_inline)) void cpython_leave_trampoline(struc
 #define CPYTHON_TSD_FIRST  0x310u
 #define CPYTHON_TSD_BLOCKS 0x510u
 #define CPYTHON_TSD_KEYS   1024u
+/* musl (src/internal/pthread_impl.h), x86-64, 1.2.2 and later: a pointer to words, one a key. */
+#define CPYTHON_TSD_MUSL 0x80u
 
 #endif

@@ -45,9 +45,15 @@ static inline __attribute__((always_inline)) bpf_u64 cpython_state(const struct 
     if (RUNTIME_READ(made, 8, p->key) || made[0] != 1)
         return 0;
     bpf_u32 key = made[1];
+    if (key >= CPYTHON_TSD_KEYS)
+        return 0;
+    if (p->has_musl) {
+        if (RUNTIME_READ(&at, 8, thread + CPYTHON_TSD_MUSL) || RUNTIME_READ(&state, 8, at + 8 * (bpf_u64)key))
+            return 0;
+        return state;
+    }
     at = thread + CPYTHON_TSD_FIRST;
-    if (key >= CPYTHON_TSD_KEYS ||
-        (key >= 32 && RUNTIME_READ(&at, 8, thread + CPYTHON_TSD_BLOCKS + 8 * (bpf_u64)(key / 32))) ||
+    if ((key >= 32 && RUNTIME_READ(&at, 8, thread + CPYTHON_TSD_BLOCKS + 8 * (bpf_u64)(key / 32))) ||
         RUNTIME_READ(&state, 8, at + 16 * (bpf_u64)(key % 32) + 8))
         return 0;
     return state;

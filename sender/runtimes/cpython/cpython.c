@@ -34,6 +34,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
         return r;
     cpython_binary_find_cold(&binary, process->file);
     place.micro = (uint16_t)binary.micro;
+    place.has_musl = maps_have_musl(process->maps);
     place.key += bias + binary.runtime;
     if (binary.code_type)
         place.code_type = bias + binary.code_type;

@@ -327,6 +327,22 @@ UNIT(a_thread_s_key_may_be_any)
     ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE);
 }
 
+UNIT(with_musl_a_thread_has_its_keys_elsewhere)
+{
+    struct cpython_walk c = {0};
+    struct sample_frame word;
+    begin_frames();
+    put_frame(0x3000, 0, 0);
+    place.has_musl = 1;
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE); /* as glibc has them */
+    put(0x8000 + CPYTHON_TSD_MUSL, 0x5000);
+    put(0x5000 + 8 * 3, 0x2000);
+    c = (struct cpython_walk){0};
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_uint_eq(word.where, CODE);
+    place.has_musl = 0;
+}
+
 UNIT(who_has_the_lock_is_in_the_interpreter_it_is_in)
 {
     struct cpython_walk c = {0};
