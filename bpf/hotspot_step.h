@@ -114,11 +114,21 @@ UNWIND_INLINE bpf_u64 hotspot_to_return(const struct hotspot_place *p, const str
 }
 
 /* How a frame is left. */
-#define HOTSPOT_WITH_BP   1u /* the caller's rbp is above the return address; else it is where it was */
-#define HOTSPOT_TO_ANY    2u /* not only to Java's code */
-#define HOTSPOT_NOT_SELF  4u /* not to the stub itself, which pushes addresses of its own */
-#define HOTSPOT_MAYBE_BP  8u /* as HOTSPOT_WITH_BP, if that is what rbp leads to */
+#define HOTSPOT_WITH_BP   1u  /* the caller's rbp is above the return address; else it is where it was */
+#define HOTSPOT_TO_ANY    2u  /* not only to Java's code */
+#define HOTSPOT_NOT_SELF  4u  /* not to the stub itself, which pushes addresses of its own */
+#define HOTSPOT_MAYBE_BP  8u  /* as HOTSPOT_WITH_BP, if that is what rbp leads to */
+#define HOTSPOT_CALLED    16u /* only to where the stub was called from */
 #define HOTSPOT_STUB_SIZE 1024u
+
+/* Whether what is behind a call is `ip`: of c->blob's code from its beginning (call n). */
+HOTSPOT_PART hotspot_is_called(HOTSPOT_HANDLE h, bpf_u64 ip)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u64 code = 0;
+    return !HOTSPOT_READ(w, &code, 5, ip - 5) && (code & 0xff) == 0xe8 &&
+           ip + (bpf_u64)(bpf_s64)(bpf_s32)(code >> 8) == hotspot_code(p, c);
+}
 
 /* Leaves a frame whose return address is at `at`. 1: it is not one that it could return to. */
 HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
@@ -128,7 +138,8 @@ HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
     if (at < r->sp || UNWIND_LOAD(w, at, &ip))
         return -1;
     if (!ip || (!(how & HOTSPOT_TO_ANY) && !hotspot_has(p, ip)) ||
-        (how & HOTSPOT_NOT_SELF && ip - c->blob < HOTSPOT_STUB_SIZE))
+        (how & HOTSPOT_NOT_SELF && ip - c->blob < HOTSPOT_STUB_SIZE) ||
+        (how & HOTSPOT_CALLED && hotspot_is_called(h, ip) != 1))
         return 1;
     if (how & HOTSPOT_WITH_BP || (how & HOTSPOT_MAYBE_BP && at == r->bp + 8)) {
         if (UNWIND_LOAD(w, at - 8, &r->bp))
@@ -173,6 +184,45 @@ HOTSPOT_PART hotspot_leave_pointer(HOTSPOT_HANDLE h, bpf_u32 how)
     if (did == 0 && !hotspot_load(h, at - 8))
         r->bp = c->value;
     return did;
+}
+
+/* Goes over an instruction of c->code, that at byte c->value, which pushes, pops or calls: c->end is by what
+ * it pops further, by what it pushes less far. -1: it is another. */
+HOTSPOT_PART hotspot_count(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    const bpf_u8 *code = (const bpf_u8 *)c->code;
+    bpf_u32 at = c->value, is_high = code[at & 15] == 0x41, b = code[(at + is_high) & 15];
+    c->value = at + 1 + is_high;
+    if ((b & 0xf8) == 0x50)
+        c->end -= 8;
+    else if ((b & 0xf8) == 0x58 && (is_high || b != 0x5d)) /* pop %rbp is the frame's end */
+        c->end += 8;
+    else if (b == 0xe8)
+        c->value = at + 5;
+    else
+        return -1;
+    return 0;
+}
+
+/* Adds to c->end what is on the stack below a frame that is whole at an instruction: what is pushed for a
+ * call (two classes, of which a stub of C1's finds out whether one is of the other) is popped behind it. */
+HOTSPOT_PART hotspot_pushed(HOTSPOT_HANDLE h, bpf_u64 ip)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u64 end = c->end;
+    if (HOTSPOT_READ(w, c->code, sizeof c->code, ip))
+        return -1;
+    c->value = 0;
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u64 i = 0; i < 5; i++)
+        if (hotspot_count(h))
+            break;
+    if (c->end < end)
+        c->end = end;
+    return 0;
 }
 
 /* What of a frame there is at an instruction of code that the thread is at itself. */
@@ -334,16 +384,20 @@ HOTSPOT_PART hotspot_again(HOTSPOT_HANDLE h)
 HOTSPOT_PART hotspot_compiled(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
+    bpf_u64 ip;
     int did;
     c->end = r->sp + hotspot_to_return(p, c);
     c->edge = HOTSPOT_WHOLE;
     c->value = r->ip;
     if (r->is_return ? hotspot_original(h, r->ip) : hotspot_find_edge(h))
         return -1;
-    c->word = hotspot_word(c->value - (r->is_return != 0), 0, HOTSPOT_COMPILED);
+    ip = c->value;
+    c->word = hotspot_word(ip - (r->is_return != 0), 0, HOTSPOT_COMPILED);
     if (HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, c->blob + p->nmethod_id))
         return -1;
-    if (r->is_return && c->value == r->ip)
+    if (c->edge == HOTSPOT_WHOLE)
+        hotspot_pushed(h, ip);
+    if (r->is_return && ip == r->ip)
         hotspot_remember(h, c->end - r->sp);
     if (c->edge == HOTSPOT_RETURN)
         did = hotspot_leave(h, r->sp, 0);
@@ -554,6 +608,8 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
     c->value = 0;
     if (c->kind != HOTSPOT_STUBS && !HOTSPOT_READ(w, &c->value, 4, hotspot_code(p, c)) &&
         c->value == HOTSPOT_ENTER && hotspot_leave_pointer(h, to) == 0)
+        return 0;
+    if (c->kind != HOTSPOT_STUBS && hotspot_scan(h, r->sp, HOTSPOT_CALLED) == 0)
         return 0;
     if (r->has_all && hotspot_has(p, r->all[1]))
         return hotspot_leave_by_rdx(h);

@@ -274,7 +274,41 @@ def test_methods_that_throw_have_their_callers(tmp_path):
         return (chain == chains[:len(chain)], stack.incomplete is None, are_named(names_of(stack, "jvm"))) if chain else None
     hits, exact, complete, named, odd = judged(seen(program, 3000, first=FIRST, begun=4.0).of(program.pid), verdict)
     text = say("methods that throw", hits, exact, complete, named, odd)
-    assert hits >= 500 and min(exact, complete, named) >= nearly_all(0.997, hits), (text, odd[:3])
+    assert hits >= 500 and min(exact, complete, named) >= nearly_all(THROWING, hits), (text, odd[:3])
+
+
+def subtypes():
+    """Java that spends its time in finding out whether objects are of an interface of many. Frames of other methods, a little larger than
+    `run`, have been where the frames below `run` are, and their return addresses are in these yet."""
+    methods = range(1, 13)
+    unused = ["{ " + " ".join(f"long a{i} = f(n + {i});" for i in range(k)) + " r += " + " + ".join(f"a{i}" for i in range(k)) + "; }" for k in methods]
+    return "\n".join([
+        "public class Subtypes {", *(f"interface I{i} {{}}" for i in range(24)), "interface Wanted {} interface Other {}",
+        "static class All implements " + ", ".join(f"I{i}" for i in range(24)) + ", Wanted, Other {}",
+        "static final Object OF = new All();", "static long f(long n) { return n * 31; }",
+        "static long is(Object o, int n) { long r = (o instanceof Wanted ? 1 : 0) + (o instanceof Other ? 1 : 0); if (n < 0)", unused[2], "return r; }",
+        *(f"static long other{k}(int n) {{ long r = f(n); if (n < 0) {unused[k - 1]} return r; }}" for k in methods),
+        "static long run(int n) { return is(OF, n) + is(OF, n + 1); }",
+        "static long all(int n) { return " + " + ".join(f"other{k}(n) + run(n)" for k in methods) + "; }",
+        "public static void main(String[] args) { long x = 0; for (int i = 0; ; i = i + 1 & 0xffff) x += all(i); }", "}"])
+
+
+@pytest.mark.parametrize("version", [17, 25])
+def test_looks_for_a_subtype_have_their_callers(version, tmp_path):
+    """C1's code pushes two classes for a stub, which pushes what it needs."""
+    (tmp_path / "Subtypes.java").write_text(subtypes())
+    program = Process([java_since(version), "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:CompileCommand=quiet",
+                       "-XX:CompileCommand=dontinline,Subtypes::*", "-XX:CompileCommand=exclude,Subtypes::main", tmp_path / "Subtypes.java"])
+
+    def verdict(stack):
+        chain = [name.removeprefix("Subtypes.") for name in stack.names[::-1] if name.startswith("Subtypes.")]
+        is_exact = re.fullmatch(r"main( all( (run( is)?|other\d+)( f)?)?)?", " ".join(chain))
+        return (is_exact, stack.incomplete is None, are_named(names_of(stack, "jvm"))) if chain else None
+    stacks = seen(program, 1500, first=FIRST, begun=4.0).of(program.pid)
+    hits, exact, complete, named, odd = judged(stacks, verdict)
+    text = say(f"subtypes, JDK {version} or later", hits, exact, complete, named, odd)
+    assert sum(n for stack, n in stacks.items() if "slow_subtype_check" in stack.names[0]) >= 150
+    assert hits >= 500 and min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
 
 
 @pytest.mark.parametrize("version", [17, 25])

@@ -224,6 +224,65 @@ UNIT(a_frame_that_is_not_made_or_torn_down_is_left_by_what_there_is)
     }
 }
 
+UNIT(what_is_pushed_for_a_call_is_below_the_frame)
+{
+    static const struct {
+        uint8_t code[16]; /* from the instruction on */
+        uint32_t words;
+        bool is_return;
+    } at_work[] = {
+        {{0x53, 0x50, 0xe8, 1, 2, 3, 4, 0x5b, 0x5b, 0x83}, 0, false}, /* push %rbx */
+        {{0x50, 0xe8, 1, 2, 3, 4, 0x5b, 0x5b, 0x83}, 1, false},       /* push %rax */
+        {{0xe8, 1, 2, 3, 4, 0x5b, 0x5b, 0x83}, 2, false},             /* call */
+        {{0x5b, 0x5b, 0x83}, 2, true},                                /* pop %rbx */
+        {{0x5b, 0x5b, 0x83}, 2, false},                               /* the same, once there */
+        {{0x5b, 0x83}, 1, false},                                     /* and the second */
+        {{0x41, 0x50, 0x41, 0x55, 0xe8, 1, 2, 3, 4, 0x41, 0x5d, 0x41, 0x58}, 0, false}, /* of r8, r13 */
+        {{0x41, 0x55, 0xe8, 1, 2, 3, 4, 0x41, 0x5d, 0x41, 0x58}, 1, false},
+        {{0x41, 0x5d, 0x41, 0x58}, 2, true},
+        {{0x5d, 0x5b}, 0, true},                    /* pop %rbp is the frame's own */
+        {{0xe8, 1, 2, 3, 4, 0x48, 0x8b}, 0, false}, /* a call with nothing pushed */
+        {{0x50, 0x50, 0x50, 0x50, 0x50}, 0, false}, /* what is only pushed says nothing */
+        {{0x48, 0x8b, 0x58, 0x58}, 0, true},
+    };
+    for (size_t i = 0; i < sizeof at_work / sizeof *at_work; i++) {
+        struct sample_frame word;
+        uint32_t top = at_work[i].words + 5;
+        struct unwind_registers at = {
+            .ip = CODE(METHOD) + 80, .sp = STACK, .bp = 5, .is_return = at_work[i].is_return};
+        begin();
+        memcpy(memory + at.ip, at_work[i].code, sizeof at_work[i].code);
+        for (uint32_t word_of = 0; word_of < 16; word_of++) /* what was there before */
+            put_n(STACK + word_of * 8, CODE(METHOD) + 8, 8);
+        put_n(STACK + top * 8, CODE(STUB) + 4, 8);
+        put_n(STACK + (top - 1) * 8, 0xd000, 8);
+        ck_assert_msg(step(&at, &word), "%zu", i);
+        ck_assert_msg(at.ip == CODE(STUB) + 4, "%zu", i);
+        ck_assert_uint_eq(at.sp, STACK + (top + 1) * 8);
+        ck_assert_uint_eq(at.bp, 0xd000);
+    }
+}
+
+UNIT(a_stub_that_pushes_is_left_to_where_it_was_called)
+{
+    struct sample_frame word;
+    struct unwind_registers at = {.ip = CODE(STUB) + 9, .sp = STACK, .bp = 0xe000, .has_all = 1};
+    int32_t distance = (int32_t)(CODE(STUB) - (CODE(METHOD) + 0x60));
+    begin();
+    put_blob(STUB, 16, "slow_subtype_check Runtime1 stub", -1);
+    memory[CODE(STUB)] = 0x57;
+    memory[CODE(METHOD) + 0x5b] = 0xe8;
+    put_n(CODE(METHOD) + 0x5c, (uint32_t)distance, 4);
+    at.all[1] = CODE(METHOD) + 0x30; /* where an exception was thrown, before */
+    put_n(STACK + 2 * 8, CODE(METHOD) + 0x30, 8);
+    put_n(STACK + 3 * 8, CODE(STUB) + 0x30, 8);
+    put_n(STACK + 4 * 8, CODE(METHOD) + 0x60, 8);
+    ck_assert(step(&at, &word));
+    ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x60);
+    ck_assert_uint_eq(at.sp, STACK + 5 * 8);
+    ck_assert_uint_eq(at.bp, 0xe000);
+}
+
 UNIT(what_goes_on_with_an_exception_has_its_return_address_where_it_put_it)
 {
     static const struct {
