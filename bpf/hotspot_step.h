@@ -254,13 +254,18 @@ UNWIND_INLINE int hotspot_is_entered(const struct hotspot_walk *c)
     return ((differs - each) & ~differs & 0x80 * each) != 0;
 }
 
+UNWIND_INLINE int hotspot_keeps_bp(const struct hotspot_walk *c) /* mov %rbp, n(%rsp) */
+{
+    return (c->code[0] >> 8 & 0xff3fffff) == 0x242c8948;
+}
+
 UNWIND_INLINE int hotspot_in_prologue(const struct hotspot_walk *c)
 {
     bpf_u32 before = HOTSPOT_BYTE(c, -1), b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1),
-            b2 = HOTSPOT_BYTE(c, 2), b3 = HOTSPOT_BYTE(c, 3);
+            b2 = HOTSPOT_BYTE(c, 2);
     if (b0 != 0x48)
         return hotspot_is_entered(c) ? HOTSPOT_WHOLE : HOTSPOT_RETURN;
-    if (b1 == 0x89 && (b2 == 0x6c || b2 == 0xac) && b3 == 0x24) /* mov %rbp, n(%rsp) */
+    if (hotspot_keeps_bp(c))
         return HOTSPOT_ROOM;
     if (before == 0x55 && ((b1 == 0x8b && b2 == 0xec) || (b1 == 0x89 && b2 == 0xe5))) /* mov %rsp, %rbp */
         return HOTSPOT_POINTER;
@@ -269,21 +274,17 @@ UNWIND_INLINE int hotspot_in_prologue(const struct hotspot_walk *c)
     return HOTSPOT_RETURN;
 }
 
-/* Behind `add n, %rsp`: pop %rbp, a look at the page for safepoints, ret; or with an exception a jump, out of
- * the method. */
+/* Behind `add n, %rsp`: pop %rbp, a look at the page for safepoints, ret. */
 UNWIND_INLINE int hotspot_in_epilogue(const struct hotspot_walk *c)
 {
     bpf_u32 b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1), b2 = HOTSPOT_BYTE(c, 2),
-            b3 = HOTSPOT_BYTE(c, 3), b4 = HOTSPOT_BYTE(c, 4), b6 = HOTSPOT_BYTE(c, 6),
-            b10 = HOTSPOT_BYTE(c, 10);
+            b3 = HOTSPOT_BYTE(c, 3), b6 = HOTSPOT_BYTE(c, 6), b10 = HOTSPOT_BYTE(c, 10);
     if (b0 == 0xc3)
         return HOTSPOT_RETURN;
     if (b0 == 0x5d)
         return b1 == 0x49 || b1 == 0xc3 || b1 == 0x85 || b1 == 0x41 || b1 == 0x4d || b1 == 0xe9
                    ? HOTSPOT_POINTER
                    : HOTSPOT_WHOLE;
-    if (HOTSPOT_BYTE(c, -1) == 0x5d && b0 == 0xe9 && (b3 | b4) && (b3 & b4) != 0xff) /* further than 64 KiB */
-        return HOTSPOT_RETURN;
     if ((b0 == 0x49 && b1 == 0x3b && (b2 & 0x3f) == 0x27) ||      /* cmp n(%r15), %rsp: 4 bytes, 1 */
         (b0 == 0x0f && b1 == 0x87 && b6 == 0xc3) ||               /* ja */
         (b0 == 0x49 && b1 == 0x81 && b2 == 0x7f && b3 == 0x08) || /* cmp n, 8(%r15) */
@@ -332,11 +333,18 @@ HOTSPOT_PART hotspot_original(HOTSPOT_HANDLE h, bpf_u64 ip)
 HOTSPOT_PART hotspot_find_edge(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
+    bpf_u64 blob = c->blob;
     c->edge = HOTSPOT_WHOLE;
     if (HOTSPOT_READ(w, c->code, sizeof c->code, r->ip - 1))
         return -1;
     c->edge =
         r->ip - hotspot_code(p, c) < hotspot_complete(p, c) ? hotspot_in_prologue(c) : hotspot_in_epilogue(c);
+    /* Behind pop %rbp a jump out of the method is on with an exception (jmp n). */
+    if ((c->code[0] & 0xffff) == 0xe95d) {
+        if (hotspot_find(h, r->ip + 5 + (bpf_u64)(bpf_s64)(bpf_s32)(c->code[0] >> 16)) || c->blob != blob)
+            c->edge = HOTSPOT_RETURN;
+        c->blob = blob;
+    }
     return 0;
 }
 
@@ -386,12 +394,11 @@ HOTSPOT_PART hotspot_compiled(HOTSPOT_HANDLE h)
     HOTSPOT_OPEN(h);
     bpf_u64 ip;
     int did;
-    c->end = r->sp + hotspot_to_return(p, c);
     c->edge = HOTSPOT_WHOLE;
-    c->value = r->ip;
     if (r->is_return ? hotspot_original(h, r->ip) : hotspot_find_edge(h))
         return -1;
-    ip = c->value;
+    ip = r->is_return ? c->value : r->ip;
+    c->end = r->sp + hotspot_to_return(p, c);
     c->word = hotspot_word(ip - (r->is_return != 0), 0, HOTSPOT_COMPILED);
     if (HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, c->blob + p->nmethod_id))
         return -1;
@@ -493,7 +500,32 @@ HOTSPOT_PART hotspot_interpreted(HOTSPOT_HANDLE h)
     return 0;
 }
 
-/* Where an exception was thrown is in rdx once it is popped: the frame there is whole. */
+/* add $8, %rsp */
+#define HOTSPOT_DROP_8 0x08c48348u
+
+/* What goes on with an exception jumps to who catches it, and has popped before where it was thrown: then the
+ * frame there is whole. 1: it is not there. */
+HOTSPOT_PART hotspot_leave_popped(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u32 before = HOTSPOT_BYTE(c, -1), b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1);
+    /* pop %rdx, or %rcx; jmp by a register */
+    bpf_u32 jumps = (b0 == 0xff && b1 >= 0xe0) || (b0 == 0x41 && b1 == 0xff);
+    if ((b0 == 0x5a || b0 == 0x59) && (b1 == 0xff || b1 == 0x41))
+        return hotspot_leave(h, r->sp, 0);
+    if (!jumps || !r->has_all || (before != 0x5a && before != 0x59))
+        return 1;
+    bpf_u64 ip = before == 0x5a ? r->all[1] : r->all[2];
+    if (!hotspot_has(p, ip))
+        return 1;
+    r->ip = ip;
+    r->is_return = 1;
+    r->has_all = 0;
+    return 0;
+}
+
+/* Where an exception was thrown is in rdx: and on the stack yet, at once or behind the frame pointer; or it
+ * is popped. */
 HOTSPOT_PART hotspot_leave_by_rdx(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
@@ -501,6 +533,10 @@ HOTSPOT_PART hotspot_leave_by_rdx(HOTSPOT_HANDLE h)
         return -1;
     if (c->value == r->all[1])
         return hotspot_leave(h, r->sp, 0);
+    if (hotspot_load(h, r->sp + 8))
+        return -1;
+    if (c->value == r->all[1])
+        return hotspot_leave(h, r->sp + 8, 0);
     r->ip = r->all[1];
     r->is_return = 1;
     r->has_all = 0;
@@ -568,6 +604,13 @@ UNWIND_INLINE int hotspot_is_room(HOTSPOT_HANDLE h)
     return r->ip != begin && !HOTSPOT_READ(w, &c->value, 4, begin) && (c->value & 0xfffdff) == 0xec8148;
 }
 
+/* The stack is aligned for a call: what is behind takes that back. */
+UNWIND_INLINE int hotspot_is_aligned(const struct hotspot_walk *c)
+{
+    bpf_u64 here = c->code[0] >> 8, behind = c->code[0] >> 48 | c->code[1] << 16;
+    return (bpf_u32)here == HOTSPOT_DROP_8 || ((here & 0xff) == 0xe8 && (bpf_u32)behind == HOTSPOT_DROP_8);
+}
+
 /* A stub, or the interpreter where it has no frame (yet), that the thread is in itself. */
 HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
 {
@@ -592,11 +635,13 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
         did = hotspot_leave(h, r->sp, to);
     else if (b0 == 0x5d || (HOTSPOT_BYTE(c, -1) == 0x55 && b0 == 0x48))
         did = hotspot_leave(h, r->sp + 8, HOTSPOT_WITH_BP | to);
-    else if (HOTSPOT_BYTE(c, -1) == 0x5d && b0 == 0x5a) /* pop %rdx … */
-        did = hotspot_leave(h, r->sp, 0);
-    else if (HOTSPOT_BYTE(c, -1) == 0x5a && b0 == 0x41 && r->has_all && hotspot_has(p, r->all[1]))
-        return hotspot_leave_by_rdx(h); /* … and jmp: to who catches */
-    else if ((bpf_s32)size > 0 && hotspot_in_prologue(c) == HOTSPOT_ROOM)
+    else if (HOTSPOT_BYTE(c, -1) == 0x5d && (b0 == 0x5a || b0 == 0xe9 || b0 == 0x41))
+        did = hotspot_leave(h, r->sp, 0); /* behind it pop %rdx, or a jump */
+    else
+        did = hotspot_leave_popped(h);
+    if (did <= 0)
+        return did;
+    if ((bpf_s32)size > 0 && hotspot_keeps_bp(c))
         did = hotspot_leave(h, r->sp + hotspot_to_return(p, c), 0);
     else if ((bpf_s32)size > 0 &&
              (r->ip - hotspot_code(p, c) >= hotspot_complete(p, c) || hotspot_is_room(h)))
@@ -609,8 +654,12 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
     if (c->kind != HOTSPOT_STUBS && !HOTSPOT_READ(w, &c->value, 4, hotspot_code(p, c)) &&
         c->value == HOTSPOT_ENTER && hotspot_leave_pointer(h, to) == 0)
         return 0;
-    if (c->kind != HOTSPOT_STUBS && hotspot_scan(h, r->sp, HOTSPOT_CALLED) == 0)
-        return 0;
+    if (c->kind != HOTSPOT_STUBS && (bpf_s32)size < 0) {
+        /* What keeps registers was called, else it was jumped to. */
+        if (hotspot_scan(h, r->sp, HOTSPOT_CALLED) == 0 ||
+            hotspot_leave(h, r->sp + (hotspot_is_aligned(c) ? 8 : 0), 0) == 0)
+            return 0;
+    }
     if (r->has_all && hotspot_has(p, r->all[1]))
         return hotspot_leave_by_rdx(h);
     did = hotspot_scan(h, r->sp, HOTSPOT_NOT_SELF);

@@ -202,7 +202,8 @@ UNIT(a_frame_that_is_not_made_or_torn_down_is_left_by_what_there_is)
         {80, {0x5d, 0x49, 0x3b, 0x67, 0x28, 0x0f, 0x87}, 0, 9},         /* that of JDK 25 */
         {80, {0x20, 0x5d, 0xe9, 0x93, 0xc0, 0xba, 0xff}, 1, 0},         /* with an exception, … */
         {80, {0x5d, 0xe9, 0x93, 0xc0, 0xba, 0xff}, 0, 9},               /* … and on with it; … */
-        {80, {0x5d, 0xe9, 0x93, 0xc0, 0xff, 0xff}, 5, 4},               /* … not within the method */
+        {80, {0x5d, 0xe9, 0, 6, 0, 0}, 0, 9},                           /* … a stub may be near, … */
+        {80, {0x5d, 0xe9, 0xf0, 0xff, 0xff, 0xff}, 5, 4},               /* … not within the method */
         {80, {0x00, 0x0f, 0x87, 1, 0, 0, 0, 0xc3}, 0, 9},               /* and jump */
         {80, {0x5d, 0x4d, 0x8b, 0x97, 8, 1, 0, 0, 0x41, 0x85, 2, 0xc3}, 0, 9},  /* that of JDK 11 */
         {80, {0x20, 0x4d, 0x8b, 0x97, 64, 3, 0, 0, 0x41, 0x85, 2, 0x3b}, 5, 4}, /* a loop's */
@@ -309,6 +310,62 @@ UNIT(what_goes_on_with_an_exception_has_its_return_address_where_it_put_it)
         ck_assert_msg(step(&at, &word), "%zu", i);
         ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x44);
         ck_assert_uint_eq(at.sp, STACK + 8 * (at_work[i].return_at + 1));
+    }
+}
+
+/* C1's, which has called C++ on a stack that it aligns if need be. What is in rdx is of another method. */
+UNIT(what_goes_on_with_an_exception_without_a_frame_has_its_return_address_on_top)
+{
+    static const struct {
+        uint8_t code[10];   /* the byte before, and what follows */
+        uint32_t return_at; /* words; 9: it is popped, to rdx */
+    } at_work[] = {
+        {{0x90, 0x4c, 0x8b, 0xf0}, 0},                   /* mov %rax, %r14 */
+        {{0x90, 0x48, 0x83, 0xec, 8}, 0},                /* sub $8, %rsp */
+        {{8, 0xe8, 1, 2, 3, 4, 0x48, 0x83, 0xc4, 8}, 1}, /* call */
+        {{4, 0x48, 0x83, 0xc4, 8, 0xe9, 5, 0, 0, 0}, 1}, /* add $8, %rsp */
+        {{0, 0xe8, 1, 2, 3, 4, 0x48, 0x8b, 0xd8}, 0},    /* call, and mov %rax, %rbx */
+        {{0xc6, 0x5a, 0xff, 0xe3}, 0},                   /* pop %rdx */
+        {{0x5a, 0xff, 0xe3}, 9},                         /* jmp *%rbx */
+    };
+    for (size_t i = 0; i < sizeof at_work / sizeof *at_work; i++) {
+        struct sample_frame word;
+        struct unwind_registers at = {.ip = CODE(STUB) + 0x20, .sp = STACK, .bp = 0xe000, .has_all = 1};
+        bool is_popped = at_work[i].return_at == 9;
+        begin();
+        put_blob(STUB, 16, "unwind_exception Runtime1 stub", -1);
+        memcpy(memory + at.ip - 1, at_work[i].code, sizeof at_work[i].code);
+        at.all[1] = CODE(METHOD) + 0x30;
+        put_n(STACK, CODE(METHOD) + 8, 8); /* what was there before */
+        put_n(STACK + 8, CODE(METHOD) + 8, 8);
+        if (!is_popped)
+            put_n(STACK + at_work[i].return_at * 8, CODE(METHOD) + 0x44, 8);
+        ck_assert_msg(step(&at, &word), "%zu", i);
+        ck_assert_msg(at.ip == CODE(METHOD) + (is_popped ? 0x30 : 0x44), "%zu", i);
+        ck_assert_uint_eq(at.sp, is_popped ? STACK : STACK + 8 * (at_work[i].return_at + 1));
+        ck_assert_uint_eq(at.bp, 0xe000);
+    }
+}
+
+/* Its frame pointer is the caller's again. */
+UNIT(what_goes_to_a_handler_has_popped_where_that_is)
+{
+    static const uint8_t end[] = {0xc9, 0x59, 0xff, 0xe1}; /* leave; pop %rcx; jmp *%rcx */
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sample_frame word;
+        struct unwind_registers at = {
+            .ip = CODE(STUB) + 0x21 + i, .sp = STACK, .bp = STACK + 0x40, .has_all = 1};
+        begin();
+        put_blob(STUB, 16, "handle_exception_from_callee Runtime1 stub", -1);
+        put_n(CODE(STUB), 0xec8b4855, 4);
+        memcpy(memory + CODE(STUB) + 0x20, end, sizeof end);
+        at.all[2] = CODE(METHOD) + 0x44;
+        put_n(STACK, CODE(METHOD) + (i ? 8 : 0x44), 8);
+        put_n(STACK + 0x48, CODE(METHOD) + 0x30, 8);
+        ck_assert(step(&at, &word));
+        ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x44);
+        ck_assert_uint_eq(at.sp, STACK + (i ? 0 : 8));
+        ck_assert_uint_eq(at.bp, STACK + 0x40);
     }
 }
 
