@@ -68,6 +68,13 @@ def ticks_of(pid):
     return next(((ns, n) for i, (ns, n) in bpf_runs(pid).items() if names.get(i) == "on_tick"), (0, 0))
 
 
+def used_by(program):
+    """The CPU time of one that is to go on."""
+    if program.poll() is not None:
+        raise SystemExit(f"{' '.join(map(str, program.args))} ended with {program.returncode}")
+    return cpu_ns(program.pid)
+
+
 def tick_ns(program, builds, seconds):
     """What a tick in the program costs each of the builds."""
     started = subprocess.Popen(["taskset", "-c", "0", *program], stdout=subprocess.DEVNULL)
@@ -78,12 +85,14 @@ def tick_ns(program, builds, seconds):
             at_work.append(subprocess.Popen(["taskset", "-c", "1", build, "--pid", str(started.pid), "--frequency", str(HZ), "--print",
                                              "--interval", "60s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         end = time.monotonic() + AT_WORK_S
-        while not all(ticks_of(p.pid)[1] for p in at_work) and time.monotonic() < end:
+        while not all(ticks_of(p.pid)[1] for p in at_work) and time.monotonic() < end and started.poll() is None:
             time.sleep(0.1)
         time.sleep(WARM_UP_S)
-        before, cpu = [ticks_of(p.pid) for p in at_work], cpu_ns(started.pid)
+        before, cpu = [ticks_of(p.pid) for p in at_work], used_by(started)
         time.sleep(seconds)
-        after, cpu = [ticks_of(p.pid) for p in at_work], cpu_ns(started.pid) - cpu
+        after, cpu = [ticks_of(p.pid) for p in at_work], used_by(started) - cpu
+        if not cpu:
+            raise SystemExit(f"{' '.join(map(str, program))} waits: no CPU time in {seconds} s")
         ticks = cpu / 1e9 * HZ
         result = [(ns - was_ns - OTHERS_NS * max(0, n - was_n - ticks)) / ticks for (was_ns, was_n), (ns, n) in zip(before, after)]
         return result
