@@ -489,6 +489,10 @@ __attribute__((noinline)) int begin_by_hand(__u32 slot)
 #define LANDING          0xfa1e0ff3u /* endbr64 */
 #define PUSH_AND_MOVE    0xe5894855u /* push %rbp; mov %rsp, %rbp */
 #define PUSH_AND_MOVE_TO 0xec8b4855u /* the same, as others write it */
+/* What libffi makes for C to call (Python's ctypes, PHP's FFI): lea -n(%rip), %r10; jmp *n(%rip). It has no
+ * frame. */
+#define IS_FFI_SELF(code) (((code)&0xffffff) == 0x158d4c)
+#define IS_FFI_JUMP(code) (((code)&0xfffbffff) == 0x325ff)
 __attribute__((noinline)) int generated_rule(__u32 slot)
 {
     struct scratch *s = scratch_of(slot);
@@ -497,7 +501,8 @@ __attribute__((noinline)) int generated_rule(__u32 slot)
         bpf_probe_read_user(&code, sizeof code, (void *)(s->walk.at.ip - 4)))
         return 0;
     __u32 here = code >> 32, before = code >> 24;
-    if ((here & 0xff) == PUSH_RBP || (here & 0xff) == RETURN || here == LANDING)
+    if ((here & 0xff) == PUSH_RBP || (here & 0xff) == RETURN || here == LANDING || IS_FFI_SELF(here) ||
+        IS_FFI_JUMP(here))
         s->walk.rule = (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 8};
     else if (before == PUSH_AND_MOVE || before == PUSH_AND_MOVE_TO)
         s->walk.rule = (struct unwind_rule){
