@@ -29,7 +29,7 @@ struct php_walk {
     struct sample_frame word; /* the frame's; `where` 0: it has none */
     bpf_u64 one, name_hash;   /* what was read last; and before that */
     bpf_u32 line, was_inside;
-    bpf_u64 called; /* the frame of the machine in PHP's file that was met last; of PHP_CALLED */
+    bpf_u64 called; /* what the loop has called, in PHP's file or an extension's; of PHP_CALLED */
     bpf_u64 read[PHP_FRAME_WORDS];
     bpf_u64 function[PHP_FUNCTION_WORDS];
     bpf_u64 source[PHP_SOURCE_WORDS];

@@ -169,6 +169,16 @@ static __always_inline int cpython_step(struct scratch *s, __u64 address)
     return cpython_frame(s->walk.slot, address);
 }
 
+/* Of the frame that was added last; 0: there is none. */
+static __always_inline __u64 last_address(const struct scratch *s)
+{
+    __u64 n = s->head.n_user, of = s->head.n_kernel + (n - 1) * SAMPLE_FRAME_WORDS;
+    barrier_var(of);
+    return n && of <= SAMPLE_WORDS_MAX - SAMPLE_FRAME_WORDS
+               ? ((const struct sample_frame *)&s->body[of])->where
+               : 0;
+}
+
 /* At a frame of the machine: what PHP knows of it. STEP_NATIVE: nothing. */
 __attribute__((noinline)) int php_machine(__u32 slot, __u64 address)
 {
@@ -179,13 +189,8 @@ __attribute__((noinline)) int php_machine(__u32 slot, __u64 address)
     struct php_walk *c = (struct php_walk *)w->runtime.word;
     const struct php_place *place = (const struct php_place *)w->runtime.place.word;
     enum php_entry entry = php_enter(place, &w->at);
-    if (entry == PHP_OTHER) {
-        if (!php_is_in_loop(place, address)) {
-            c->called = address;
-            c->is_begun = c->is_begun ?: PHP_CALLED;
-        }
+    if (entry == PHP_OTHER)
         return STEP_NATIVE;
-    }
     if (entry == PHP_COMPILED)
         return STEP_TAKEN;
     w->runtime.frame = code_frame(w, address);
@@ -212,6 +217,10 @@ __attribute__((noinline)) int php_frame(__u32 slot, __u64 address)
     struct php_walk *c = (struct php_walk *)r->word;
     _Static_assert(sizeof *c <= sizeof r->word, "fits");
     const struct php_place *place = (const struct php_place *)r->place.word;
+    if (c->is_begun != PHP_BEGUN) {
+        c->called = last_address(s);
+        c->is_begun = PHP_CALLED;
+    }
     int did = php_walk_on(place, c, r->is_ahead ? place->start[0] : address, w->at.all[PHP_REGISTER_FRAME],
                           w->at.has_all ? w->at.all[PHP_REGISTER_OPLINE] : 0);
     r->inside = c->is_inside ? RUNTIME_PHP : 0;

@@ -14,6 +14,7 @@ PROGRAM = ROOT / "tests/runtimes/chains.php"
 OWN = shutil.which("php8.2")
 LATE = 0.999  # of the samples of a program that runs already are exact, complete and named
 FIRST = 1.0  # seconds within which its place must be known, on a machine that eight others use
+CALLED = 0.9995  # of one whose functions C calls
 AFTER = 0.99  # of one that begins
 JIT = ["-d", "opcache.enable_cli=1", "-d", "opcache.jit_buffer_size=16M", "-d"]
 # PCRE compiles patterns to code that nobody knows a way out of.
@@ -147,6 +148,34 @@ def test_fibers_are_seen_whole_whatever_they_do(tmp_path):
     switching = [s.names for s in stacks if s.names[0] == "jump_fcontext" and "Fiber::suspend" not in s.names]
     assert all(names[-1] in ("_start", "{main}", "make_fcontext") for names in switching), switching[:5]
     assert any({"turn", "begin"} & set(names) for names in switching)
+
+
+# C that PHP calls by an extension in a file of its own, and that calls PHP: much of the time goes into the calls.
+SORTED = r"""<?php
+$c = FFI::cdef("void qsort(void *, size_t, size_t, int (*)(const void *, const void *));", "libc.so.6");
+function spin($n) { for ($x = 0; $x < $n; $x++); return $x; }
+function sorts($c) {
+    $of = FFI::new("int[64]");
+    for ($i = 0; $i < 64; $i++) $of[$i] = $i * 7919 % 64;
+    $c->qsort(FFI::addr($of[0]), 64, 4, function ($a, $b) { return spin(20) - FFI::cast("int *", $b)[0]; });
+}
+for (;;) sorts($c);
+"""
+
+
+def test_what_c_calls_by_ffi_has_its_callers(tmp_path):
+    if "FFI" not in subprocess.run([needs_php(), "-m"], capture_output=True, text=True, check=True).stdout.split():
+        pytest.skip("PHP here has no FFI")
+    (tmp_path / "sorted.php").write_text(SORTED)
+    program = Process([needs_php(), "-d", "ffi.enable=1", tmp_path / "sorted.php"])
+
+    def verdict(stack):
+        chain = ">".join(names_of(stack, "php"))
+        is_exact = re.fullmatch(r"{main}(>sorts(>FFI::(new|addr)|>qsort(>{closure}(>spin|>FFI::cast)?)?)?)?", chain)
+        return is_exact, stack.incomplete is None, are_named(names_of(stack, "php"))
+    hits, exact, complete, named, odd = judged(seen(program, 3000, first=FIRST).of(program.pid), verdict)
+    text = say("called by FFI", hits, exact, complete, named, odd)
+    assert min(exact, complete, named) >= nearly_all(CALLED, hits), (text, odd[:3])
 
 
 MATCHES = r"""<?php
