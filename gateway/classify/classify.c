@@ -299,12 +299,12 @@ static inline int classify_sample(struct classify *c, const struct rules_time *t
 bool profile_is_like(const struct profiles *v, uint32_t profile, struct profile_memo *memo)
 {
     uint32_t type = v->profile.type[profile], unit = v->profile.unit[profile],
-             period_unit = v->profile.period_unit[profile];
+             period_type = v->profile.period_type[profile], period_unit = v->profile.period_unit[profile];
     int64_t period = v->profile.period[profile];
-    if (memo->valid && memo->type == type && memo->unit == unit && memo->period_unit == period_unit &&
-        memo->period == period)
+    if (memo->valid && memo->type == type && memo->unit == unit && memo->period_type == period_type &&
+        memo->period_unit == period_unit && memo->period == period)
         return true;
-    *memo = (struct profile_memo){true, type, unit, period_unit, period, 0, {0}};
+    *memo = (struct profile_memo){true, type, unit, period_type, period_unit, period, 0, {0}};
     return false;
 }
 
@@ -313,7 +313,8 @@ struct rules_profile profile_describe(const struct profiles *v, uint32_t profile
     return (struct rules_profile){profiles_string(v, v->profile.type[profile]),
                                   profiles_string(v, v->profile.unit[profile]),
                                   profiles_string(v, v->profile.period_unit[profile]),
-                                  v->profile.period[profile]};
+                                  v->profile.period[profile],
+                                  profiles_string(v, v->profile.period_type[profile])};
 }
 
 static void link_slot(struct classify *c, uint32_t outcome)

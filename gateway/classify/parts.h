@@ -80,7 +80,7 @@ struct place {
 /* The profile that was described last: one after the other is mostly of one kind. */
 struct profile_memo {
     bool valid;
-    uint32_t type, unit, period_unit; /* strings of the view */
+    uint32_t type, unit, period_type, period_unit; /* strings of the view */
     int64_t period;
     uint32_t active;
     struct rules_time time;

@@ -101,6 +101,7 @@ int look_judge_init(struct look_judge *j, const struct look_asked *asked, const 
         .unit = look_type_part(select->type, 2),
         .period_unit = look_type_part(select->type, 4),
         .period = 1,
+        .period_type = look_type_part(select->type, 3),
     };
     j->active = rules_matcher_choose_one(j->matcher, &profile);
     j->type = rules_matcher_string(j->matcher, profile.type);

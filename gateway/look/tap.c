@@ -476,6 +476,7 @@ static struct rules_profile describe(const struct profiles *v, uint32_t profile)
         .unit = profiles_string(v, v->profile.unit[profile]),
         .period_unit = profiles_string(v, v->profile.period_unit[profile]),
         .period = v->profile.period[profile],
+        .period_type = profiles_string(v, v->profile.period_type[profile]),
     };
 }
 

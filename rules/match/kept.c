@@ -50,7 +50,8 @@ uint32_t match_kept_active(struct match_kept *x, const struct rules_profile *p)
     uint32_t n = x->p->keeps.n, words = (n + 31) / 32 + 1;
     if (type == RULES_NONE || unit == RULES_NONE)
         return RULES_NONE;
-    const uint32_t *known = idmap_find(&x->alone, idmap_key(type, unit));
+    const uint64_t key = idmap_key(type, unit * WEIGH_FACTS + weigh_facts(p));
+    const uint32_t *known = idmap_find(&x->alone, key);
     if (known)
         return *known;
     autofree uint32_t *mask = calloc(words, sizeof *mask);
@@ -61,8 +62,7 @@ uint32_t match_kept_active(struct match_kept *x, const struct rules_profile *p)
             bits_set(mask, i);
     }
     active = tuples_add(&x->actives, mask, words);
-    if (active == TUPLES_NONE || x->memory->error < 0 ||
-        !idmap_place(&x->alone, idmap_key(type, unit), active))
+    if (active == TUPLES_NONE || x->memory->error < 0 || !idmap_place(&x->alone, key, active))
         return match_memory_out(x->memory);
     return active;
 }

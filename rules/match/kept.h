@@ -25,7 +25,7 @@ struct match_kept {
     const struct match_states *states;
     struct match_paths *paths;
     struct tuples actives; /* sets of keep rules, a bit each */
-    struct idmap alone;    /* type, unit → active */
+    struct idmap alone;    /* type, unit and facts → active */
     struct idmap roots;    /* active, state → path */
     uint32_t generation;   /* of the states that the roots are of */
     VEC(struct rules_kept) kept;

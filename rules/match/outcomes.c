@@ -131,10 +131,9 @@ uint32_t match_outcomes_alone(struct match_outcomes *o, const struct rules_profi
 {
     uint32_t type = match_strings_add(o->reads->strings, weigh_name(p->type)),
              unit = match_strings_add(o->reads->strings, weigh_name(p->unit)), active;
-    bool timed = rules_time_of(p).how != RULES_TIME_NONE;
     if (type == RULES_NONE || unit == RULES_NONE)
         return RULES_NONE;
-    uint64_t key = idmap_key(type, unit * 2 + timed);
+    uint64_t key = idmap_key(type, unit * WEIGH_FACTS + weigh_facts(p));
     const uint32_t *known = idmap_find(&o->alone, key);
     if (known)
         return *known;

@@ -52,7 +52,7 @@ struct match_outcomes {
     struct tuples actives; /* sets of sources, a bit each */
     struct tuples samples; /* what samples say: keys, texts by key, whether they are linked */
     uint32_t *said;        /* one being asked for */
-    struct idmap alone;    /* type, unit and timed → active, of profiles without siblings */
+    struct idmap alone;    /* type, unit and facts → active, of profiles without siblings */
 
     struct idmap roots; /* active, state → its place in `root` */
     VEC(struct root) root;

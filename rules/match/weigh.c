@@ -35,22 +35,24 @@ struct rules_time rules_time_of(const struct rules_profile *p)
 /* The table of kinds: TYPE/UNIT in order of choice, for `time` and `sum`, then for `samples`, `events`,
  * `one`. */
 #define CHOICES_MAX 5
-#define TIMED       "+" /* any unit, where the values are times or the period is */
 struct choice {
     const char *type, *unit; /* unit "*": any */
+    enum { ALWAYS, TIMED, NOT_WALL, WALL } when;
 };
+#define PERF_EVENTS               \
+    {                             \
+        "perf_events", "*", TIMED \
+    } /* of whichever event */
+#define ON_CPU                       \
+    {                                \
+        "samples", "count", NOT_WALL \
+    } /* of whatever is sampled: the period says it */
 static const struct choice choices[][2][CHOICES_MAX] = {
-    [RULE_KIND_CPU] = {{{"cpu", "nanoseconds"},
-                        {"samples", "count"},
-                        {"itimer", "*"},
-                        {"ctimer", "*"},
-                        {"perf_events", TIMED}},
-                       {{"samples", "count"},
-                        {"cpu", "nanoseconds"},
-                        {"itimer", "*"},
-                        {"ctimer", "*"},
-                        {"perf_events", TIMED}}},
-    [RULE_KIND_WALL] = {{{"wall", "nanoseconds"}, {"wall", "*"}}, {{"wall", "nanoseconds"}, {"wall", "*"}}},
+    [RULE_KIND_CPU] = {{{"cpu", "nanoseconds"}, ON_CPU, {"itimer", "*"}, {"ctimer", "*"}, PERF_EVENTS},
+                       {ON_CPU, {"cpu", "nanoseconds"}, {"itimer", "*"}, {"ctimer", "*"}, PERF_EVENTS}},
+    [RULE_KIND_WALL] =
+        {{{"wall", "nanoseconds"}, {"wall", "*"}, {"time", "nanoseconds", WALL}, {"samples", "count", WALL}},
+         {{"wall", "nanoseconds"}, {"wall", "*"}, {"samples", "count", WALL}}},
     [RULE_KIND_OFF_CPU] = {{{"off_cpu", "nanoseconds"}, {"off_cpu", "*"}},
                            {{"off_cpu", "nanoseconds"}, {"off_cpu", "*"}}},
     [RULE_KIND_ALLOC] = {{{"alloc_space", "bytes"},
@@ -65,18 +67,33 @@ static const struct choice choices[][2][CHOICES_MAX] = {
          {{"contentions", "count"}, {"lock", "count"}, {"mutex_count", "count"}, {"lock_tracer", "count"}}},
 };
 
-static bool unit_suits(const struct rules_profile *p, const char *unit)
+/* Bits of weigh_facts(). */
+enum { IS_TIMED = 1, IS_WALL = 2 };
+
+uint32_t weigh_facts(const struct rules_profile *p)
 {
-    if (strcmp(unit, TIMED) == 0)
-        return rules_time_of(p).how != RULES_TIME_NONE;
-    return unit[0] == '*' || bytes_is(p->unit, unit);
+    bool is_wall = bytes_is(p->period_type, "wall") || bytes_is(p->period_type, "wallclock");
+    return (rules_time_of(p).how != RULES_TIME_NONE ? IS_TIMED : 0u) | (is_wall ? IS_WALL : 0u);
+}
+
+static bool suits(const struct choice *c, const struct rules_profile *p)
+{
+    if (!bytes_is(p->type, c->type) || (c->unit[0] != '*' && !bytes_is(p->unit, c->unit)))
+        return false;
+    switch (c->when) {
+    case ALWAYS: return true;
+    case TIMED: return weigh_facts(p) & IS_TIMED;
+    case NOT_WALL: return !(weigh_facts(p) & IS_WALL);
+    case WALL: return weigh_facts(p) & IS_WALL;
+    }
+    return false;
 }
 
 uint32_t weigh_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p)
 {
     const struct choice *row = choices[kind][value != RULE_VALUE_TIME && value != RULE_VALUE_SUM];
     for (uint32_t i = 0; i < CHOICES_MAX && row[i].type; i++)
-        if (bytes_is(p->type, row[i].type) && unit_suits(p, row[i].unit))
+        if (suits(&row[i], p))
             return i;
     return RULES_NONE;
 }

@@ -19,6 +19,7 @@ struct match_strings;
 struct rules_profile {
     struct bytes type, unit, period_unit; /* empty where absent */
     int64_t period;
+    struct bytes period_type;
 };
 
 /* How its samples become time: Σ values × factor, or samples × factor nanoseconds, or not at all. `limit` is
@@ -60,6 +61,10 @@ static inline struct bytes weigh_name(struct bytes text)
 {
     return bytes_of(text.p, min_of(text.n, (size_t)WEIGH_TYPE_MAX + 1));
 }
+
+/* What else than TYPE/UNIT says which kinds a profile is of: a number below WEIGH_FACTS. */
+#define WEIGH_FACTS 4u
+uint32_t weigh_facts(const struct rules_profile *p);
 
 /* The place of a profile's TYPE/UNIT among those of a kind; RULES_NONE: it is not of it. */
 uint32_t weigh_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p);

@@ -532,6 +532,32 @@ UNIT(engines_of_async_profiler_are_of_a_kind)
     world_free(w);
 }
 
+/* fgprof looks at goroutines that wait, too, and says so by its period: no CPU time, also where the same type
+ * of another profile was. */
+UNIT(samples_of_wall_clock_time_are_not_of_the_cpu)
+{
+    struct world *w = world_new("counter t { describe \"d\" unit \"s\" on cpu }\n"
+                                "counter n { describe \"d\" unit \"1\" on cpu value samples }\n"
+                                "counter u { describe \"d\" unit \"s\" on wall }\n"
+                                "counter m { describe \"d\" unit \"1\" on wall value samples }\n"
+                                "keep 1% on cpu\nkeep 2% on wall\n",
+                                1 << 30);
+    const struct bytes ns = BYTES_LIT("nanoseconds");
+    const struct rules_profile group[2] = {{BYTES_LIT("samples"), BYTES_LIT("count"), ns, 10,
+                                            BYTES_LIT("wallclock")},
+                                           {BYTES_LIT("time"), ns, ns, 10, BYTES_LIT("wallclock")}},
+                               cpu = {BYTES_LIT("samples"), BYTES_LIT("count"), ns, 10, BYTES_LIT("cpu")};
+    uint64_t masks[2];
+    rules_matcher_choose(w->m, group, 2, masks);
+    ck_assert_uint_eq(masks[0], 8);
+    ck_assert_uint_eq(masks[1], 4);
+    rules_matcher_choose(w->m, &cpu, 1, masks);
+    ck_assert_uint_eq(masks[0], 1 | 2);
+    ck_assert_uint_ne(rules_matcher_choose_one(w->m, &cpu), rules_matcher_choose_one(w->m, &group[0]));
+    ck_assert_uint_ne(rules_matcher_keep_active(w->m, &cpu), rules_matcher_keep_active(w->m, &group[0]));
+    world_free(w);
+}
+
 /* Backends refuse a hyphen in a type, so senders write "page_faults" now; rules of before still take it. */
 UNIT(a_hyphen_of_a_type_is_an_underscore)
 {
