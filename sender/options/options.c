@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/settings/completion.h"
 #include "proto/base/settings/manual.h"
+#include "proto/client/endpoint.h"
 #include "sender/options/file.h"
 #include "sender/options/rows.h"
 #include "sender/pods/pods.h"
@@ -87,6 +89,29 @@ static int read_file(struct options *o, int argc, char **argv, char *(*getvar)(c
     return path ? options_file_read(o, path, getvar, e) : 0;
 }
 
+static bool is_encrypted(const char *endpoint)
+{
+    return endpoint &&
+           (strncasecmp(endpoint, "https://", 8) == 0 || strncasecmp(endpoint, "grpcs://", 8) == 0);
+}
+
+static int check_file(const char *path, struct error *e)
+{
+    return path && access(path, R_OK) < 0 ? error_set(e, -errno, "%s: %s", path, strerror(errno)) : 0;
+}
+
+/* What only opening it would show, when a reload has ended already what went on. */
+static int check_destination(const struct options *o, const char *to, struct error *e)
+{
+    cleanup(endpoint_release) struct endpoint endpoint = {0};
+    int r = to ? endpoint_parse(&endpoint, to, 0, e) : 0;
+    if (r < 0 || !is_encrypted(to))
+        return r;
+    r = check_file(o->tls.ca_file, e);
+    r = r < 0 ? r : check_file(o->tls.cert_file, e);
+    return r < 0 ? r : check_file(o->tls.key_file, e);
+}
+
 /* An endpoint without a scheme is for gRPC only; OTEL_EXPORTER_OTLP_INSECURE says whether it is plain, which
  * by default it is not in the specification; ours is plain unless the variable says false. */
 static int settle(struct options *o, struct error *e)
@@ -110,7 +135,8 @@ static int settle(struct options *o, struct error *e)
             return error_set(e, -EINVAL, "\"%s\" is not the name of a variable", o->variables.items[i]);
     if (!o->tls.cert_file != !o->tls.key_file)
         return error_set(e, -EINVAL, "a client certificate and its key are given both or not at all");
-    return 0;
+    r = check_destination(o, o->metrics_endpoint, e);
+    return r < 0 || o->print ? r : check_destination(o, o->endpoint, e);
 }
 
 /* Where names are kept on disk: where the service has its state (systemd.exec(5), "$STATE_DIRECTORY": the
@@ -143,12 +169,6 @@ static const struct options defaults = {
     .wait_share = 0,              /* by their length: the cost is bounded, whatever the scheduler does */
     .alloc_interval = 512 * 1024, /* as tcmalloc and Go sample theirs */
 };
-
-static bool is_encrypted(const char *endpoint)
-{
-    return endpoint &&
-           (strncasecmp(endpoint, "https://", 8) == 0 || strncasecmp(endpoint, "grpcs://", 8) == 0);
-}
 
 void options_vain(const struct options *o, void (*say)(const char *option, const char *why))
 {

@@ -213,6 +213,9 @@ def test_a_file_configures_and_sighup_reads_it_again(truth, tmp_path):
                 sender.process.send_signal(signal.SIGHUP)
                 wait_for(lambda: "nothing was changed" in sender.log(), "the refusal")
                 assert f"{file}:1: frequency" in sender.log()
+                file.write_text("endpoint: https://localhost:1\nca-file: /no/such\n")
+                sender.process.send_signal(signal.SIGHUP)
+                wait_for(lambda: "nothing was changed: /no/such: No such file" in sender.log() or not sender.alive(), "another one")
                 file.write_text(f"endpoint: {receiver.url}\nprotocol: http/protobuf\ninterval: 1s\nfrequency: 100\n"
                                 "include: [ executable=pg-truth ]\noff-cpu: { min: 2ms, share: 50% }\n")
                 sender.process.send_signal(signal.SIGHUP)

@@ -272,8 +272,8 @@ static void note(const char *option, const char *why)
 UNIT(what_is_asked_for_in_vain_is_said)
 {
     ck_assert_str_eq(VAIN("--frequency", "97"), "");
-    ck_assert_str_eq(VAIN("--ca-file", "x", "--endpoint", "https://a:1"), "");
-    ck_assert_str_eq(VAIN("--ca-file", "x", "--metrics-endpoint", "https://a:1"), "");
+    ck_assert_str_eq(VAIN("--ca-file", "/dev/null", "--endpoint", "https://a:1"), "");
+    ck_assert_str_eq(VAIN("--ca-file", "/dev/null", "--metrics-endpoint", "https://a:1"), "");
     ck_assert_ptr_nonnull(strstr(VAIN("--ca-file", "x", "--endpoint", "http://a:1"), "--ca-file without"));
     ck_assert_ptr_nonnull(strstr(VAIN("--ca-file", "x", "--endpoint", "a:1"), "--ca-file without"));
     ck_assert_ptr_nonnull(strstr(VAIN("--cert-file", "x", "--key-file", "y"), "--cert-file without"));
@@ -287,4 +287,20 @@ UNIT(what_is_asked_for_in_vain_is_said)
     ck_assert_str_eq(VAIN("--spool-size", "5MiB"), "--spool-size without --spool\n");
     ck_assert_str_eq(VAIN("--name-cache-size", "5MiB"), "--name-cache-size without --name-cache\n");
     ck_assert_str_eq(VAIN("--idle", "--no-cpu", "--off-cpu"), "--idle with --no-cpu\n");
+}
+
+/* A reload reads options before it ends what goes on, and opens nothing. */
+UNIT(a_destination_that_cannot_be_one_is_refused)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_lt(READ(&o, &e, "--endpoint", "foo://x"), 0);
+    ck_assert_ptr_nonnull(strstr(e.text, "foo"));
+    ck_assert_int_lt(READ(&o, &e, "--metrics-endpoint", "foo://x", "--print"), 0);
+    ck_assert_int_lt(READ(&o, &e, "--endpoint", "https://x:1", "--ca-file", "/no/such"), 0);
+    ck_assert_ptr_nonnull(strstr(e.text, "/no/such: No such file"));
+    ck_assert_int_lt(
+        READ(&o, &e, "--endpoint", "https://x:1", "--cert-file", "/dev/null", "--key-file", "/no"), 0);
+    ck_assert_int_eq(READ(&o, &e, "--endpoint", "http://x:1", "--ca-file", "/no/such"), 0);
+    options_release(&o);
 }
