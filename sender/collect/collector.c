@@ -196,6 +196,13 @@ static bool says_where(struct collector *c, const struct sample_head *head, cons
     return true;
 }
 
+/* How the walk came to a frame's caller. */
+static enum frame_way way_of(const struct sample_frame *from)
+{
+    bool is_by_pointer = from->runtime == UNWIND_CFA_NONE || from->runtime == UNWIND_CFA_UNKNOWN;
+    return from->file && is_by_pointer ? FRAME_BY_POINTER : FRAME_SURE;
+}
+
 /* A frame in a file that the walk knew: no living process is needed to say where it is. */
 static bool take_known(struct collector *c, const struct process *process, const struct sample_frame *from,
                        uint64_t now, struct frame *ret)
@@ -204,11 +211,7 @@ static bool take_known(struct collector *c, const struct process *process, const
     uint32_t at = UINT32_MAX, number = from->file ? known_file(c, process, from, &at, now) : 0;
     if (!number || at == UINT32_MAX || !address_of(c, from, number, &virtual))
         return false;
-    bool is_by_pointer = from->runtime == UNWIND_CFA_NONE || from->runtime == UNWIND_CFA_UNKNOWN;
-    *ret = (struct frame){.kind = FRAME_FILE,
-                          .way = is_by_pointer ? FRAME_BY_POINTER : FRAME_SURE,
-                          .file = at,
-                          .address = virtual};
+    *ret = (struct frame){.kind = FRAME_FILE, .way = way_of(from), .file = at, .address = virtual};
     return true;
 }
 
@@ -243,7 +246,7 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
         return true;
     bool is_nowhere = is_exact && !from->file && !(t->head->flags & SAMPLE_GUESSED);
     *ret = (struct frame){
-        .kind = FRAME_OTHER, .way = is_nowhere ? FRAME_NOWHERE : FRAME_SURE, .address = address};
+        .kind = FRAME_OTHER, .way = is_nowhere ? FRAME_NOWHERE : way_of(from), .address = address};
     struct region *region = procs_region(c->procs, t->process, address, is_sure, t->now);
     if (!region)
         return is_sure ||
@@ -255,7 +258,7 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     uint64_t virtual;
     if (at != UINT32_MAX &&
         files_address(c->files, region->tag, address - region->start + region->offset, &virtual))
-        *ret = (struct frame){.kind = FRAME_FILE, .file = at, .address = virtual};
+        *ret = (struct frame){.kind = FRAME_FILE, .way = way_of(from), .file = at, .address = virtual};
     return true;
 }
 

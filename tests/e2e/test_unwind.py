@@ -432,6 +432,21 @@ def test_a_signal_s_handler_of_go_is_no_root(tmp_path):
     assert all(len(names) > 1 and names[0].startswith("runtime.sigreturn") for names in behind), behind
 
 
+def test_what_a_frame_pointer_says_in_a_file_that_is_none_of_ours_is_a_guess(tmp_path):
+    program = tmp_path / "pg-raw"
+    subprocess.run(["gcc", "-O2", SOURCE / "raw.c", "-o", program], check=True)
+    with Receiver(first=FIRST) as receiver, running(Process([program, tmp_path / "raw"])) as busy:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "97",
+                          "--interval", "1s", "--include", f"pid={busy.pid}"])
+
+        def spinning():
+            return {stack: n for stack, n in receiver.of(busy.pid).items() if "main" not in stack.names and not stack.first}
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(spinning().values()) >= 100, "samples")
+    assert {stack.incomplete for stack in spinning()} <= {"guessed", "cut"}, spinning()
+
+
 def test_a_frame_pointer_that_generated_code_has_not_made_is_seen(tmp_path):
     """Where such a function begins or ends who calls it is known all the same; one that has none is a guess."""
     program = tmp_path / "pg-generated"
