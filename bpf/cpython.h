@@ -87,6 +87,15 @@ static inline __attribute__((always_inline)) void cpython_leave_trampoline(struc
     at->has_all = 0;
 }
 
+/* What the JIT makes of bytecode (from 3.13 on) has no frame and no tables. A shim, which saves five
+ * registers, calls the first of its parts, each of which jumps to the next one; one that needs rbp has pushed
+ * that first, below its return address. So many words of the stack are looked at for where
+ * _PyEval_EvalFrameDefault has called the shim; there rbp is near that, or it is what was pushed. */
+#define CPYTHON_JIT_MINOR 13u
+#define CPYTHON_JIT_WORDS 16u
+#define CPYTHON_JIT_NEAR  4096u
+#define CPYTHON_JIT_BP    (7u * 8u)
+
 /* In a string: its hash, which a code object's name has from the beginning (PyASCIIObject.hash). */
 #define CPYTHON_STRING_HASH 24u
 

@@ -142,7 +142,31 @@ __attribute__((noinline)) int cpython_frame(__u32 slot, __u64 address)
     return did;
 }
 
-/* Leaves the trampoline of a function, if that is where the walk is. */
+/* Looks whether the word at `at` of the stack is where _PyEval_EvalFrameDefault has called from, and goes
+ * there. */
+__attribute__((noinline)) int cpython_return(__u32 slot, __u64 at)
+{
+    struct scratch *s = scratch_of(slot);
+    __u64 ip = 0;
+    if (!s)
+        return STEP_NATIVE;
+    struct unwind_registers *r = &s->walk.at;
+    const struct cpython_place *p = (const struct cpython_place *)s->walk.runtime.place.word;
+    if (RUNTIME_READ(&ip, sizeof ip, at) ||
+        (ip - p->start[0] >= p->size[0] && ip - p->start[1] >= p->size[1]))
+        return STEP_NATIVE;
+    if (r->bp - at >= CPYTHON_JIT_NEAR && RUNTIME_READ(&r->bp, sizeof r->bp, at - CPYTHON_JIT_BP))
+        return STEP_NATIVE;
+    r->ip = ip;
+    r->sp = at + 8;
+    r->bp_lost = 0;
+    r->is_return = 1;
+    r->has_all = 0;
+    s->walk.is_guessed = 1;
+    return STEP_TAKEN;
+}
+
+/* Leaves the trampoline of a function, if that is where the walk is; or what the JIT has made of bytecode. */
 __attribute__((noinline)) int cpython_leave(__u32 slot)
 {
     struct scratch *s = scratch_of(slot);
@@ -159,7 +183,13 @@ __attribute__((noinline)) int cpython_leave(__u32 slot)
         cpython_leave_trampoline(at, i, ip);
         return STEP_TAKEN;
     }
-    return STEP_NATIVE;
+    if (((const struct cpython_place *)s->walk.runtime.place.word)->minor < CPYTHON_JIT_MINOR)
+        return STEP_NATIVE;
+    __u32 did = STEP_NATIVE;
+#pragma clang loop unroll(disable)
+    for (__u64 i = 0; i < CPYTHON_JIT_WORDS && did == STEP_NATIVE; i++)
+        did = cpython_return(slot, at->sp + 8 * i);
+    return did;
 }
 
 static __always_inline int cpython_step(struct scratch *s, __u64 address)

@@ -126,6 +126,21 @@ def test_what_is_run_by_trampolines_is_seen_exactly(version):
     assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
 
 
+@pytest.mark.soak
+def test_what_the_jit_has_made_has_its_callers():
+    """It has neither frames nor tables, so a stack through it is a guess at best, and says so."""
+    python = interpreter(14)
+    if subprocess.run(["env", "PYTHON_JIT=1", python, "-c", "import sys; sys.exit(not sys._jit.is_enabled())"]).returncode:
+        pytest.skip(f"{python} is built without the JIT")
+    program = Process(["env", "PYTHON_JIT=1", python, PROGRAM, "60"])
+    stacks = seen(program, 1000, first=FIRST).of(program.pid)
+    hits, exact, complete, named, odd = judge(stacks, 14)
+    text = say(f"{python}, JIT", hits, exact, complete, named, odd)
+    assert min(exact, named) >= nearly_all(LATE, hits), (text, odd[:3])
+    assert sum(n for stack, n in stacks.items() if stack.incomplete == "cut") <= hits - nearly_all(LATE, hits), text
+    assert complete < hits  # or none of it was compiled
+
+
 @pytest.mark.parametrize("version", versions())
 def test_an_interpreter_that_begins_is_seen_exactly(version):
     python = interpreter(version)
