@@ -1,5 +1,7 @@
 """What an operator does to a gateway under load: many reloads a second, and a stop in the middle of one. Sums are exact."""
+import itertools
 import os
+import pathlib
 import random
 import re
 import signal
@@ -7,6 +9,7 @@ import subprocess
 import threading
 import time
 
+import attack_content as hostile
 import pytest
 from programs import BUILD, PATIENCE, Gateway, Process, captures, running, wait_for
 from test_load import load, result, samples_in
@@ -160,3 +163,49 @@ def test_what_the_cgroup_allows_is_said_at_the_start(flags, said):
         wait_for(lambda: "ready version=" in gateway.log() or not gateway.alive(), "profgate ready")
         assert said in gateway.log()
         assert gateway.stop() == 0
+
+
+@pytest.fixture()
+def cgroup():
+    """A memory cgroup (version 1 or 2) that allows 64 MiB: its folder, and how many it has killed."""
+    if "asan" in subprocess.run(["ldd", BUILD / "profgate"], capture_output=True, text=True).stdout:
+        pytest.skip("with sanitizers memory is another")
+    first = pathlib.Path("/sys/fs/cgroup/memory")
+    is_first = (first / "memory.limit_in_bytes").exists()
+    folder = (first if is_first else first.parent) / f"profgate-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+        try:
+            (folder / ("memory.limit_in_bytes" if is_first else "memory.max")).write_text(str(64 * MIB))
+        except OSError:
+            folder.rmdir()
+            raise
+    except OSError as error:
+        pytest.skip(f"no memory cgroup can be made here: {error}")
+    events = folder / ("memory.oom_control" if is_first else "memory.events")
+    yield folder, lambda: int(re.search(r"^oom_kill (\d+)$", events.read_text(), re.M).group(1))
+    wait_for(lambda: not (folder / "cgroup.procs").read_text(), "everybody to leave the cgroup")
+    folder.rmdir()
+
+
+def test_a_gateway_in_a_cgroup_refuses_before_the_kernel_ends_it(cgroup, tmp_path):
+    """Large, gzipped and hostile requests, much more at once than there is room for: refused, counted, and the end is in order."""
+    folder, kills = cgroup
+    files = []
+    for kind in ("services", "strings", "stacks"):
+        for size in (MIB, 8 * MIB):
+            files.append(tmp_path / f"{kind}-{size}")
+            files[-1].write_bytes(hostile.build(kind, size))
+    with running(Gateway(preexec_fn=lambda: (folder / "cgroup.procs").write_text(str(os.getpid())))) as gateway:
+        loads = [subprocess.Popen([BUILD / "bench/load", "--port", str(gateway.ports[0]), "--protocol", protocol, "--connections", "4",
+                                   "--requests", "60", *(["--gzip", "6"] if protocol == "grpc" else []), path],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                 for path, protocol in zip(files, itertools.cycle(("http", "grpc")))]
+        for load in loads:
+            load.wait(timeout=5 * PATIENCE)
+        assert gateway.alive() and kills() == 0, gateway.log()
+        told = {outcome: gateway.total("profgate_requests_total", outcome=outcome) for outcome in ("accepted", "refused", "busy")}
+        assert told["accepted"] > 0 and told["refused"] + told["busy"] > 0, told
+        wait_for(lambda: gateway.post(captures()[0].read_bytes())[0] == 200, "a small request is taken again")
+        assert gateway.stop() == 0
+    assert kills() == 0
