@@ -111,10 +111,10 @@ def test_what_is_read_is_not_written_over(tmp_path):
 
 def test_why_something_cannot_be_read_or_written_is_said(tmp_path):
     (tmp_path / "x.folded").write_text("a;b 1\n")
-    for words, code, says in ((["convert", tmp_path, "-"], 1, "Is a directory"), (["count", tmp_path], 1, "Is a directory"),
-                              (["convert", tmp_path / "none", "-"], 1, "No such file"), (["convert", tmp_path / "x.folded", "/dev/full"], 1, "No space left"),
+    for words, code, says in ((["convert", tmp_path, "-"], 2, "Is a directory"), (["count", tmp_path], 2, "Is a directory"),
+                              (["convert", tmp_path / "none", "-"], 2, "No such file"), (["convert", tmp_path / "x.folded", "/dev/full"], 1, "No space left"),
                               (["convert", DATA / "pprof/go-cpu.pb.gz", "/dev/full"], 1, "No space left"),
-                              (["convert", tmp_path / "x.folded", tmp_path / "none/y"], 1, "No such file")):
+                              (["convert", tmp_path / "x.folded", tmp_path / "none/y"], 2, "No such file")):
         done = profgate(*words)
         assert done.returncode == code and says in done.stderr and not done.stdout, (words, done)
 
