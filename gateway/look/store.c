@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
 /* Parts of memory: what an epoch may have before the next begins, and what all may have before the oldest
@@ -295,6 +296,24 @@ static bool has_room(const struct look_store *s)
     return s->budget.used < s->options.memory - s->options.memory / ROOM_SHARE;
 }
 
+/* A wall clock that leaps ahead is believed when it has stayed there for so long: all there is would be old
+ * at once, on disk, too, and a clock that is put right soon would not bring it back. */
+#define LEAP_NS     (60 * (uint64_t)NSEC_PER_SEC)
+#define BELIEVED_NS (600 * (uint64_t)NSEC_PER_SEC)
+
+static uint64_t age_now(struct look_store *s, uint64_t now_ns, uint64_t monotonic_ns)
+{
+    const uint64_t gone = s->age.now_ns == 0 ? now_ns : s->age.now_ns + (monotonic_ns - s->age.at_ns);
+    const bool leaps = now_ns > gone && now_ns - gone > LEAP_NS;
+    if (!leaps)
+        s->age.ahead_ns = 0;
+    else if (s->age.ahead_ns == 0)
+        s->age.ahead_ns = monotonic_ns;
+    s->age.now_ns = leaps && monotonic_ns - s->age.ahead_ns < BELIEVED_NS ? gone : now_ns;
+    s->age.at_ns = monotonic_ns;
+    return s->age.now_ns;
+}
+
 void look_store_tick(struct look_store *s, uint64_t now_ns, uint64_t monotonic_ns)
 {
     const double seconds = (double)(monotonic_ns - s->ticked_ns) / 1e9;
@@ -315,7 +334,8 @@ void look_store_tick(struct look_store *s, uint64_t now_ns, uint64_t monotonic_n
         look_epoch_seal(s->epochs[i], is_set_back ? always : is_over, now_ns); /* without memory it waits */
     if (s->shelf && s->n_epochs > 0)
         look_shelf_write(s->shelf, newest(s));
-    const uint64_t oldest = now_ns > s->options.retention_ns ? now_ns - s->options.retention_ns : 0;
+    const uint64_t age_ns = age_now(s, now_ns, monotonic_ns);
+    const uint64_t oldest = age_ns > s->options.retention_ns ? age_ns - s->options.retention_ns : 0;
     for (uint32_t i = s->n_epochs; i-- > 0;)
         if ((i + 1 < s->n_epochs || s->n_epochs == 1) &&
             (uint64_t)s->epochs[i]->newest * LOOK_SLICE_NS + LOOK_SLICE_NS < oldest)

@@ -51,8 +51,12 @@ struct look_store {
     struct look_shelf *shelf;    /* NULL: in memory only */
     uint64_t demand[LOOK_RATES]; /* since the last tick */
     uint64_t ticked_ns, now_ns;  /* of the last tick: monotonic, Unix */
-    uint64_t anew_ns;            /* when all were last asked to tell anew, monotonic */
-    bool has_missed;             /* a stack that was told when there was no room for it came again */
+    struct {
+        uint64_t now_ns, at_ns, ahead_ns; /* Unix; monotonic: when that was, and since when the wall clock is
+                                             ahead of it; 0: not */
+    } age;                                /* the time by which something is old */
+    uint64_t anew_ns;                     /* when all were last asked to tell anew, monotonic */
+    bool has_missed;                      /* a stack that was told when there was no room for it came again */
     struct look_counts counts;
     VEC(uint32_t) strings, stacks, series; /* [number in the batch] that of the epoch, or LOOK_NONE */
 };

@@ -254,6 +254,28 @@ UNIT(what_is_thinned_is_worth_what_it_stands_for)
     end(&f);
 }
 
+/* All is old then; but a clock that is put right after a while has cost nothing. */
+UNIT(a_clock_that_leaps_ahead_is_not_believed_at_once)
+{
+    struct fixture f = begin(64u << 20, 100000);
+    const uint64_t year = 365 * 86400 * (uint64_t)NSEC_PER_SEC, second = NSEC_PER_SEC;
+    take(&f, captures[0]);
+    push(&f);
+    look_store_tick(f.store, f.now, second);
+    const uint64_t total = tell(&f, LOOK_FINE).total;
+    ck_assert_uint_gt(total, 0);
+    look_store_tick(f.store, f.now + year, 2 * second);
+    look_store_tick(f.store, f.now + year + 500 * second, 502 * second);
+    ck_assert_uint_eq(tell(&f, LOOK_FINE).total, total);
+    look_store_tick(f.store, f.now + 502 * second, 503 * second); /* right again */
+    look_store_tick(f.store, f.now + year, 504 * second);
+    look_store_tick(f.store, f.now + year + 599 * second, 1103 * second);
+    ck_assert_uint_eq(tell(&f, LOOK_FINE).total, total);
+    look_store_tick(f.store, f.now + year + 600 * second, 1104 * second);
+    ck_assert_uint_eq(tell(&f, LOOK_FINE).total, 0);
+    end(&f);
+}
+
 /* Beyond the memory the oldest goes, totals of what came last are whole, and everything is accounted for. */
 UNIT(memory_is_bounded_and_nothing_is_lost_unsaid)
 {
