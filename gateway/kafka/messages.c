@@ -20,7 +20,7 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/promise.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 
 #define AGAIN_NS (100 * (uint64_t)NSEC_PER_MSEC)
 

@@ -13,7 +13,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/idmap.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/pprof/fields.h"
 #include "proto/wire/writer.h"
 

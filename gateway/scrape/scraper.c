@@ -31,7 +31,7 @@
 #include "proto/client/authorization.h"
 #include "proto/client/connection.h"
 #include "proto/client/endpoint.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 #include "proto/io/tls.h"

@@ -5,7 +5,7 @@
 
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 
 int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget,
                      struct meter *meter)

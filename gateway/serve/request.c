@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/http/exchange.h"
 #include "proto/otlp/view/profiles.h"
 

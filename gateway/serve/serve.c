@@ -32,7 +32,7 @@
 #include "proto/base/macros.h"
 #include "proto/base/promise.h"
 #include "proto/coding/coding.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/grpc/frame.h"
 #include "proto/io/loop.h"
 

@@ -10,7 +10,7 @@
 
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 
 struct job {
     struct bytes in;

@@ -7,7 +7,7 @@
 #define PROTO_CODING_RECEIVED_H
 
 #include "proto/coding/coding.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 
 struct received {
     enum coding coding;   /* in which it came; CODING_IDENTITY: plain */

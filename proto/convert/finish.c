@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/otlp/view/profiles.h"
 #include "proto/wire/wire.h"
 

@@ -41,7 +41,7 @@ struct from_pprof_origin {
 extern const struct from_pprof_origin from_pprof_anybody;
 
 /* Appends an ExportProfilesServiceRequest (1.10) to `out`, with PROFILES_PADDING readable bytes behind it;
- * out->cap bytes are on the budget before and after (proto/coding/room.h). `pprof` is plain, not gzip. 0;
+ * out->cap bytes are on the budget before and after (proto/base/room.h). `pprof` is plain, not gzip. 0;
  * PPROF_MALFORMED with *e; FROM_PPROF_TOO_LARGE: longer than out->max (0: no bound), or so many types of so
  * many samples that it surely is; -ENOMEM (memory, the budget). On failure nothing is appended. */
 enum { FROM_PPROF_TOO_LARGE = PPROF_CONDITIONS };

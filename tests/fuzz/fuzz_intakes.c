@@ -13,7 +13,7 @@
 #include "gateway/serve/pprof/pprof.h"
 #include "gateway/serve/pyroscope/pyroscope.h"
 #include "proto/base/macros.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/http/query.h"
 #include "tests/fuzz/fuzz.h"
 

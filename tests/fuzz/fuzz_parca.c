@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/convert/from_parca.h"
 #include "proto/otlp/view/profiles.h"
 #include "tests/fuzz/fuzz.h"

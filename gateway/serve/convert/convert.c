@@ -9,7 +9,7 @@
 #include "gateway/serve/pprof/origin.h"
 #include "gateway/serve/pprof/taking.h"
 #include "proto/base/macros.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/convert/formats.h"
 #include "proto/convert/from_text.h"
 #include "proto/convert/original.h"

@@ -17,7 +17,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/http/exchange.h"
 
 /* Bodies above it go to a lane: half as much again as the largest request that profilers were seen to send

@@ -2,7 +2,7 @@
 #include "gateway/serve/pprof/origin.h"
 
 #include "proto/base/macros.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/http/query.h"
 
 void origin_init(struct origin *o, const struct from_pprof_links *links, struct budget *budget)

@@ -2,7 +2,7 @@
 #include "gateway/serve/pprof/taking.h"
 
 #include "proto/coding/coding.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/base/macros.h"
 #include "proto/otlp/view/profiles.h"
 #include "proto/pprof/legacy.h"

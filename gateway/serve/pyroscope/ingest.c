@@ -15,7 +15,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/convert/from_text.h"
 #include "proto/http/multipart.h"
 #include "proto/http/query.h"

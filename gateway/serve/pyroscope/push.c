@@ -10,7 +10,7 @@
 #include "gateway/serve/pyroscope/labels.h"
 #include "gateway/serve/pyroscope/pyroscope.h"
 #include "gateway/serve/pyroscope/size.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/grpc/status.h"
 #include "proto/otlp/json/mapping.h"
 #include "proto/wire/reader.h"

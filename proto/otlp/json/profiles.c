@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/room.h"
 #include "proto/otlp/json/names.h"
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/value.h"
@@ -80,39 +81,16 @@ static int bad_json(struct transcode *t)
  * for. */
 #define FIELD_ROOM (2 * WIRE_VARINT_MAX + 8)
 
-/* Makes room as proto/coding's room_make does (this folder may not use it): the capacity is on the budget,
- * and what fits without slack is not refused for it. So the writer itself never grows the buffer. */
-static int grow(struct buffer *b, size_t more, struct budget *budget)
-{
-    size_t need;
-    if (__builtin_add_overflow(b->n, more, &need) || need > SIZE_MAX / 4)
-        return -ENOMEM;
-    if (b->max > 0 && need > b->max)
-        return PROFILES_TOO_LARGE;
-    size_t cap = max_of(need, b->cap + b->cap / 2);
-    if (b->max > 0)
-        cap = min_of(cap, b->max);
-    if (!budget_charge(budget, cap - b->cap)) {
-        cap = need;
-        if (!budget_charge(budget, cap - b->cap))
-            return PROFILES_OVER_BUDGET;
-    }
-    uint8_t *p = realloc(b->p, cap);
-    if (!p) {
-        budget_refund(budget, cap - b->cap);
-        return -ENOMEM;
-    }
-    b->p = p;
-    b->cap = cap;
-    return 0;
-}
-
+/* The writer itself never grows the buffer, whose capacity is on the budget. */
 static inline int room(struct transcode *t, size_t more)
 {
-    struct buffer *b = t->w.out;
+    const struct buffer *b = t->w.out;
     if (likely(b->p && more <= b->cap - b->n))
         return 0;
-    return grow(b, more, t->budget);
+    if (buffer_is_short_of(b, more))
+        return PROFILES_TOO_LARGE;
+    const int r = room_make(t->w.out, more, t->budget);
+    return r == ROOM_OVER_BUDGET ? PROFILES_OVER_BUDGET : r;
 }
 
 /* ---- containers ------------------------------------------------------------------------------- */

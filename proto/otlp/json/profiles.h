@@ -22,7 +22,7 @@
  * it. For profiles_decode_as(…, ret->layout, …), which translates, and counts as what it came.
  *
  * Iterative, in one pass; only limits->depth is looked at: how many messages an attribute value may nest.
- * out->cap bytes are on `budget` (may be NULL) before and after, as with proto/coding's room.h; whoever
+ * out->cap bytes are on `budget` (may be NULL) before and after, as room.h of proto/base has it; whoever
  * releases the buffer refunds them. The result is shorter than the JSON as people write it (about a third);
  * at worst, lists of negative or fixed-size numbers, it is four times as long: out->max bounds it.
  *

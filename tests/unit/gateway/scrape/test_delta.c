@@ -3,7 +3,7 @@
 #include "gateway/scrape/delta.h"
 
 #include "proto/base/macros.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/pprof/write.h"
 #include "tests/lib/sweep.h"
 #include "tests/lib/unit.h"

@@ -6,7 +6,7 @@
 
 #include "proto/coding/coding.h"
 #include "proto/coding/crc32c.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "tests/lib/unit.h"
 
 #define LIMIT ((size_t)1 << 20)

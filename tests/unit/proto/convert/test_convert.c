@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "proto/coding/coding.h"
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/convert/formats.h"
 #include "proto/convert/from_pprof.h"
 #include "proto/convert/to_pprof.h"

@@ -2,7 +2,7 @@
 /* needs: proto/coding proto/otlp/view */
 #include <errno.h>
 
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 #include "proto/convert/from_parca.h"
 #include "proto/convert/to_folded.h"
 #include "tests/lib/sweep.h"

@@ -2,8 +2,8 @@
 /*
  * A buffer whose capacity is charged to a budget: out->cap bytes are on the account as long as it holds them.
  */
-#ifndef PROTO_CODING_ROOM_H
-#define PROTO_CODING_ROOM_H
+#ifndef PROTO_BASE_ROOM_H
+#define PROTO_BASE_ROOM_H
 
 #include <stddef.h>
 
@@ -17,7 +17,7 @@ enum {
 
 /* Makes room for `more` bytes behind the filled ones; an empty buffer gets as much and no more, a
  * filled one grows by doubling from ROOM_MIN, by halves above 1 MiB.
- * The buffer's own maximum is not looked at. 0, ROOM_OVER_BUDGET or -ENOMEM. */
+ * The buffer's own maximum bounds what it grows by, not `more`. 0, ROOM_OVER_BUDGET or -ENOMEM. */
 int room_make(struct buffer *b, size_t more, struct budget *budget);
 
 /* The smallest capacity, so that small bodies fit without growing. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/coding/room.h"
+#include "proto/base/room.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -38,6 +38,8 @@ int room_make(struct buffer *b, size_t more, struct budget *budget)
     if (__builtin_add_overflow(b->n, more, &need) || need > SIZE_MAX / 2)
         return -ENOMEM;
     size_t cap = capacity_for(b, need);
+    if (b->max >= need)
+        cap = min_of(cap, b->max);
     /* What fits without the slack should not be refused for it. */
     if (!budget_charge(budget, cap - b->cap)) {
         cap = need;
