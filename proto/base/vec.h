@@ -25,8 +25,11 @@
 
 /* All zero is an empty one. One without a budget frees itself as `autofree VEC(struct thing) things = {0};`.
  */
-#define VEC(type)                                                   \
-    struct {                                                        \
+#define VEC(type) VEC_AS(, type)
+
+/* The same with a name, for what functions take: after VEC_AS(things, struct thing); it is struct things. */
+#define VEC_AS(tag, type)                                           \
+    struct tag {                                                    \
         type *p;               /* NULL until there is room */       \
         uint32_t n;            /* elements */                       \
         uint32_t room;         /* elements that p has memory for */ \

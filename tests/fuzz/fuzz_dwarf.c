@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct source s = source_memory(bytes_of(data, len));
     struct elf elf;
-    struct dwarf_keep keep = {.n_units = 0};
+    struct dwarf_keep keep = {0};
     if (elf_read(&elf, &s) < 0 || !elf.debug[ELF_DEBUG_INFO].size)
         return 0;
     ask(&s, &elf, &keep, 64);

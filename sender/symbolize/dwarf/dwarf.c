@@ -39,7 +39,7 @@ static void close_job(struct job *j)
 static struct bytes path_of(struct job *j, uint64_t number)
 {
     char path[PATH_TEXT_MAX];
-    if (!j->path || number >= j->lines.n_files)
+    if (!j->path || number >= j->lines.files.n)
         return BYTES_LIT("");
     if (!j->path[number].p) {
         size_t n = dwarf_lines_path(j->f, &j->cu, &j->lines, number, path, sizeof path);
@@ -57,9 +57,9 @@ struct place {
 
 static void mark(struct job *j, const struct place *place)
 {
-    for (uint32_t at = place->call; at != DWARF_NO_CALL && !j->tree.call[at].is_used;
-         at = j->tree.call[at].parent)
-        j->tree.call[at].is_used = true;
+    for (uint32_t at = place->call; at != DWARF_NO_CALL && !j->tree.calls.p[at].is_used;
+         at = j->tree.calls.p[at].parent)
+        j->tree.calls.p[at].is_used = true;
 }
 
 /* Gives [start, end) as the chain of functions from the innermost out. */
@@ -76,8 +76,8 @@ static void give(struct job *j, uint64_t start, uint64_t end, const struct place
     if (place->call == DWARF_NO_CALL)
         frame[n++] = (struct dwarf_frame){.file = file, .line = line};
     for (uint32_t at = place->call; at != DWARF_NO_CALL && n < ARRAY_LEN(frame);
-         at = j->tree.call[at].parent) {
-        const struct dwarf_call *call = &j->tree.call[at];
+         at = j->tree.calls.p[at].parent) {
+        const struct dwarf_call *call = &j->tree.calls.p[at];
         frame[n] = call->frame;
         frame[n].file = file;
         frame[n++].line = line;
@@ -101,7 +101,7 @@ static struct place place_at(const struct job *j, struct sweep *s, uint32_t func
 {
     struct place place = {.call = function};
     for (; s->span < s->span_end && s->span->start <= at; s->span++) {
-        uint32_t depth = min_of(j->tree.call[s->span->call].depth, DWARF_DEPTH_MAX);
+        uint32_t depth = min_of(j->tree.calls.p[s->span->call].depth, DWARF_DEPTH_MAX);
         for (; s->n_open <= depth; s->n_open++)
             s->open[s->n_open].end = 0;
         s->open[depth] = *s->span;
@@ -131,22 +131,22 @@ static struct place place_at(const struct job *j, struct sweep *s, uint32_t func
 /* The spans of one function: they are together. */
 static void find_spans(const struct dwarf_tree *t, uint32_t function, struct sweep *s)
 {
-    uint32_t from = first_where(t->n_spans, i, t->span[i].root >= function);
-    if (t->n_spans == 0)
+    uint32_t from = first_where(t->spans.n, i, t->spans.p[i].root >= function);
+    if (t->spans.n == 0)
         return;
-    s->span = s->span_end = t->span + from;
-    while (s->span_end < t->span + t->n_spans && s->span_end->root == function)
+    s->span = s->span_end = t->spans.p + from;
+    while (s->span_end < t->spans.p + t->spans.n && s->span_end->root == function)
         s->span_end++;
 }
 
 /* The first row that may reach behind an address: rows are apart, unless the file lies. */
 static void find_rows(const struct dwarf_tree *t, uint64_t address, struct sweep *s)
 {
-    uint32_t from = first_where(t->n_rows, i, t->row[i].start > address);
-    if (t->n_rows == 0)
+    uint32_t from = first_where(t->rows.n, i, t->rows.p[i].start > address);
+    if (t->rows.n == 0)
         return;
-    s->row = t->row + (from > 0 ? from - 1 : 0);
-    s->row_end = t->row + t->n_rows;
+    s->row = t->rows.p + (from > 0 ? from - 1 : 0);
+    s->row_end = t->rows.p + t->rows.n;
 }
 
 static void answer(struct job *j, struct dwarf_query *q)
@@ -242,7 +242,7 @@ static void gather_lines(struct job *j, struct dwarf_query *q, uint32_t n)
         dwarf_tree_lines_known(j->f, &j->lines, window, n_windows, j->known, &j->tree);
     else
         dwarf_tree_lines(j->f, &j->lines, window, n_windows, &j->fresh, &j->tree);
-    j->path = calloc(j->lines.n_files ? j->lines.n_files : 1, sizeof *j->path);
+    j->path = calloc(j->lines.files.n ? j->lines.files.n : 1, sizeof *j->path);
 }
 
 /* What was seen of a large unit makes the next look at it short. */
@@ -251,7 +251,7 @@ static void keep_index(struct job *j)
     const struct dwarf_unit *u = &j->cu.unit;
     j->fresh.unit = u->at;
     if (u->end - u->at >= DWARF_INDEX_UNIT_MIN && j->f->work >= 0)
-        dwarf_indexes_keep(&j->f->keep->indexes, &j->fresh, j->tree.scope, j->tree.n_scopes);
+        dwarf_indexes_keep(&j->f->keep->indexes, &j->fresh, j->tree.scopes.p, j->tree.scopes.n);
 }
 
 static int answer_unit(struct dwarf_file *f, struct dwarf_query *q, uint32_t n, struct dwarf_others *others,

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/dwarf/grow.h"
 #include "sender/symbolize/elf/packed.h"
 
 void dwarf_keep_release(struct dwarf_keep *k)
@@ -28,14 +27,14 @@ void dwarf_keep_release(struct dwarf_keep *k)
         packed_free(k->packed[i]);
     dwarf_map_release(&k->map);
     dwarf_indexes_release(&k->indexes);
-    free(k->units);
+    vec_release(&k->units);
     *k = (struct dwarf_keep){0};
 }
 
 size_t dwarf_keep_memory(const struct dwarf_keep *k)
 {
     size_t bytes =
-        dwarf_map_memory(&k->map) + dwarf_indexes_memory(&k->indexes) + k->n_units * sizeof *k->units;
+        dwarf_map_memory(&k->map) + dwarf_indexes_memory(&k->indexes) + k->units.n * sizeof *k->units.p;
     for (int i = 0; i < ELF_DEBUG_N; i++)
         bytes += k->packed[i] ? packed_memory(k->packed[i]) : 0;
     return bytes;
@@ -77,9 +76,7 @@ void dwarf_file_close(struct dwarf_file *f)
     if (f->keep && f->work < 0) { /* half-made */
         dwarf_map_release(&f->keep->map);
         dwarf_indexes_release(&f->keep->indexes);
-        free(f->keep->units);
-        f->keep->units = NULL;
-        f->keep->n_units = 0;
+        vec_release(&f->keep->units);
     }
     dwarf_keep_release(&f->own);
     *f = (struct dwarf_file){0};
@@ -130,41 +127,28 @@ int dwarf_unit_header(struct dwarf_file *f, uint64_t at, struct dwarf_unit *ret)
 int dwarf_file_units(struct dwarf_file *f)
 {
     struct dwarf_unit u;
-    uint32_t cap = 0, n = 0;
-    if (f->keep->units)
+    if (f->keep->units.n > 0)
         return 0;
-    autofree struct dwarf_unit *units = NULL;
-    for (uint64_t at = 0; n < DWARF_UNITS_MAX && dwarf_unit_header(f, at, &u) == 0; at = u.end) {
-        if (n == cap) {
-            uint32_t more = cap ? 2 * cap : 64;
-            struct dwarf_unit *bigger = realloc(units, more * sizeof *units);
-            if (!bigger)
-                return -ENOMEM;
-            units = bigger;
-            cap = more;
+    for (uint64_t at = 0; f->keep->units.n < DWARF_UNITS_MAX && dwarf_unit_header(f, at, &u) == 0; at = u.end)
+        if (vec_append(&f->keep->units, u) < 0) {
+            vec_release(&f->keep->units);
+            return -ENOMEM;
         }
-        units[n++] = u;
-    }
-    if (!n)
-        return 0;
-    struct dwarf_unit *fitting = realloc(units, n * sizeof *units); /* it stays */
-    f->keep->units = fitting ? fitting : units;
-    f->keep->n_units = n;
-    units = NULL;
+    vec_fit(&f->keep->units); /* it stays */
     return 0;
 }
 
 const struct dwarf_unit *dwarf_file_unit(const struct dwarf_file *f, uint64_t at)
 {
-    const struct dwarf_unit *units = f->keep->units;
-    uint32_t n = f->keep->n_units, found = first_where(n, i, units[i].end > at);
+    const struct dwarf_unit *units = f->keep->units.p;
+    uint32_t n = f->keep->units.n, found = first_where(n, i, units[i].end > at);
     return found < n && units[found].at <= at ? &units[found] : NULL;
 }
 
 void dwarf_abbrevs_release(struct dwarf_abbrevs *a)
 {
-    free(a->abbrev);
-    free(a->attribute);
+    vec_release(&a->list);
+    vec_release(&a->attributes);
     *a = (struct dwarf_abbrevs){0};
 }
 
@@ -172,7 +156,7 @@ static int read_abbrev(struct cursor *c, struct dwarf_abbrevs *a, struct dwarf_a
 {
     abbrev->tag = (uint16_t)cursor_uleb(c);
     abbrev->has_children = cursor_u8(c);
-    abbrev->first = a->n_attributes;
+    abbrev->first = a->attributes.n;
     abbrev->n = 0;
     while (!c->is_bad) {
         struct dwarf_attribute x = {.name = (uint16_t)cursor_uleb(c)};
@@ -181,10 +165,8 @@ static int read_abbrev(struct cursor *c, struct dwarf_abbrevs *a, struct dwarf_a
             x.implicit = cursor_sleb(c);
         if (x.name == 0 && x.form == 0)
             return c->is_bad ? DWARF_DAMAGED : 0;
-        if (!dwarf_grow((void **)&a->attribute, a->n_attributes, &a->cap_attributes, DWARF_ATTRIBUTES_MAX,
-                        sizeof x))
+        if (a->attributes.n == DWARF_ATTRIBUTES_MAX || vec_append(&a->attributes, x) < 0)
             return -ENOMEM;
-        a->attribute[a->n_attributes++] = x;
         abbrev->n++;
     }
     return DWARF_DAMAGED;
@@ -201,20 +183,19 @@ int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct 
         if (r != 0)
             return r;
         if (only && abbrev.code != only) {
-            a.n_attributes = 0;
+            vec_clear(&a.attributes);
             continue;
         }
         /* Every producer numbers them upwards; so they need no table to be found in. */
-        if (abbrev.code <= last && a.n)
+        if (abbrev.code <= last && a.list.n)
             return DWARF_DAMAGED;
-        if (!dwarf_grow((void **)&a.abbrev, a.n, &a.cap, DWARF_ABBREVS_MAX, sizeof abbrev))
+        if (a.list.n == DWARF_ABBREVS_MAX || vec_append(&a.list, abbrev) < 0)
             return -ENOMEM;
-        a.abbrev[a.n++] = abbrev;
         if (only)
             break;
     }
     f->work -= (int64_t)c.taken;
-    if (c.is_bad || a.n == 0)
+    if (c.is_bad || a.list.n == 0)
         return DWARF_DAMAGED;
     *ret = a;
     a = (struct dwarf_abbrevs){0};
@@ -223,10 +204,11 @@ int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct 
 
 static const struct dwarf_abbrev *abbrev_of(const struct dwarf_abbrevs *a, uint64_t code)
 {
-    if (code - 1 < a->n && a->abbrev[code - 1].code == code)
-        return &a->abbrev[code - 1];
-    uint32_t at = first_where(a->n, i, a->abbrev[i].code >= code);
-    return at < a->n && a->abbrev[at].code == code ? &a->abbrev[at] : NULL;
+    const struct dwarf_abbrev *list = a->list.p;
+    if (code - 1 < a->list.n && list[code - 1].code == code)
+        return &list[code - 1];
+    uint32_t at = first_where(a->list.n, i, list[i].code >= code);
+    return at < a->list.n && list[at].code == code ? &list[at] : NULL;
 }
 
 /* Reads a value of a form; what is of no interest is only passed over (DWARF 5, section 7.5.6). */
@@ -323,7 +305,7 @@ bool dwarf_die_read(struct cursor *c, uint64_t at, const struct dwarf_unit *u, c
     ret->tag = abbrev->tag;
     ret->has_children = abbrev->has_children;
     for (uint32_t i = 0; i < abbrev->n; i++) {
-        const struct dwarf_attribute *x = &a->attribute[abbrev->first + i];
+        const struct dwarf_attribute *x = &a->attributes.p[abbrev->first + i];
         struct dwarf_value v = {0};
         uint64_t form = x->form;
         if (form == DW_FORM_indirect)

@@ -9,6 +9,7 @@
 #ifndef SENDER_SYMBOLIZE_DWARF_FILE_H
 #define SENDER_SYMBOLIZE_DWARF_FILE_H
 
+#include "proto/base/vec.h"
 #include "sender/symbolize/dwarf/index.h"
 #include "sender/symbolize/dwarf/map.h"
 #include "sender/symbolize/elf/unpack.h"
@@ -34,8 +35,7 @@ struct dwarf_keep {
     struct packed *packed[ELF_DEBUG_N];
     struct dwarf_map map;
     struct dwarf_indexes indexes;
-    struct dwarf_unit *units; /* ascending; NULL until dwarf_file_units */
-    uint32_t n_units;
+    VEC(struct dwarf_unit) units; /* ascending; none until dwarf_file_units */
 };
 void dwarf_keep_release(struct dwarf_keep *k);
 size_t dwarf_keep_memory(const struct dwarf_keep *k);
@@ -82,9 +82,8 @@ struct dwarf_attribute {
 };
 
 struct dwarf_abbrevs {
-    struct dwarf_abbrev *abbrev; /* codes ascending */
-    struct dwarf_attribute *attribute;
-    uint32_t n, cap, n_attributes, cap_attributes;
+    VEC(struct dwarf_abbrev) list; /* codes ascending */
+    VEC(struct dwarf_attribute) attributes;
 };
 
 /* Reads the table at an offset; only the code `only` if that is not 0. 0, DWARF_DAMAGED or -ENOMEM. */

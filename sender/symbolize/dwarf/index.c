@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/dwarf/grow.h"
 
 /* Linkers put this, and one less, where a function was that is in no program (DWARF 5, section 2.17.4, note).
  */
@@ -12,9 +11,9 @@
 
 void dwarf_index_release(struct dwarf_index *x)
 {
-    free(x->functions.pointer);
-    free(x->sequences.pointer);
-    free(x->scope);
+    vec_release(&x->functions);
+    vec_release(&x->sequences);
+    vec_release(&x->scopes);
     *x = (struct dwarf_index){0};
 }
 
@@ -23,26 +22,22 @@ void dwarf_index_add(struct dwarf_index *x, struct dwarf_pointers *to, uint64_t 
 {
     if (start == 0 || start >= NOWHERE || start >= end)
         return; /* not in the program */
-    if (end > UINT32_MAX || at > UINT32_MAX ||
-        !dwarf_grow((void **)&to->pointer, to->n, &to->cap, DWARF_INDEX_MAX, sizeof *to->pointer)) {
-        x->is_bad = true;
-        return;
-    }
     pointer.start = (uint32_t)start;
     pointer.end = (uint32_t)end;
     pointer.at = (uint32_t)at;
-    to->pointer[to->n++] = pointer;
+    x->is_bad |=
+        end > UINT32_MAX || at > UINT32_MAX || to->n == DWARF_INDEX_MAX || vec_append(to, pointer) < 0;
 }
 
 const struct dwarf_pointer *dwarf_pointers_find(const struct dwarf_pointers *p, uint64_t address)
 {
-    uint32_t from = first_where(p->n, i, p->pointer[i].start > address);
-    return from && address < p->pointer[from - 1].end ? &p->pointer[from - 1] : NULL;
+    uint32_t from = first_where(p->n, i, p->p[i].start > address);
+    return from && address < p->p[from - 1].end ? &p->p[from - 1] : NULL;
 }
 
 uint32_t dwarf_pointers_behind(const struct dwarf_pointers *p, uint64_t address)
 {
-    return first_where(p->n, i, p->pointer[i].end > address);
+    return first_where(p->n, i, p->p[i].end > address);
 }
 
 /* The first scope that is not before an entry. */
@@ -75,12 +70,9 @@ static int by_start(const void *a, const void *b)
 
 static void settle(struct dwarf_pointers *p)
 {
-    if (p->n == 0)
-        return;
-    qsort(p->pointer, p->n, sizeof *p->pointer, by_start);
-    struct dwarf_pointer *fitting = realloc(p->pointer, p->n * sizeof *fitting); /* it stays */
-    p->pointer = fitting ? fitting : p->pointer;
-    p->cap = p->n;
+    if (p->n > 0)
+        qsort(p->p, p->n, sizeof *p->p, by_start);
+    vec_fit(p); /* it stays */
 }
 
 /* Copies the functions, and what is around them: that comes before them. */
@@ -97,11 +89,12 @@ static void keep_scopes(struct dwarf_index *x, const struct dwarf_scope *scope, 
         if (parent < i && scope[parent].die == scope[i].parent)
             is_needed[parent] = true;
     }
-    x->scope = kept ? malloc(kept * sizeof *scope) : NULL;
-    x->is_bad |= !is_needed || (kept && !x->scope);
-    for (uint32_t i = 0; x->scope && i < n; i++)
+    bool is_short = !is_needed || vec_reserve(&x->scopes, kept) < 0;
+    for (uint32_t i = 0; !is_short && i < n; i++)
         if (is_needed[i])
-            x->scope[x->n_scopes++] = scope[i];
+            (void)vec_append(&x->scopes, scope[i]); /* there is room */
+    vec_fit(&x->scopes);
+    x->is_bad |= is_short;
 }
 
 void dwarf_indexes_keep(struct dwarf_indexes *i, struct dwarf_index *x, const struct dwarf_scope *scope,
@@ -133,8 +126,8 @@ size_t dwarf_indexes_memory(const struct dwarf_indexes *i)
     size_t bytes = 0;
     for (uint32_t k = 0; k < i->n; k++) {
         const struct dwarf_index *x = i->index[k];
-        bytes += sizeof *x + (x->functions.cap + x->sequences.cap) * sizeof(struct dwarf_pointer) +
-                 x->n_scopes * sizeof *x->scope;
+        bytes += sizeof *x + (x->functions.room + x->sequences.room) * sizeof(struct dwarf_pointer) +
+                 x->scopes.room * sizeof *x->scopes.p;
     }
     return bytes;
 }

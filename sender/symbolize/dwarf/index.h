@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/vec.h"
+
 /* Smaller units are walked each time: 0.2 ms. */
 #define DWARF_INDEX_UNIT_MIN (32u << 10)
 /* Functions, and sequences, of one unit. */
@@ -27,10 +29,8 @@ struct dwarf_pointer {
     uint32_t file : 31, is_inside : 1; /* is_inside: of a sequence; else it begins there */
 };
 
-struct dwarf_pointers {
-    struct dwarf_pointer *pointer; /* once settled, ascending by start */
-    uint32_t n, cap;
-};
+/* Once settled, ascending by start. */
+VEC_AS(dwarf_pointers, struct dwarf_pointer);
 
 /* An entry with a name of its own that is inside a namespace or class: which. */
 struct dwarf_scope {
@@ -41,9 +41,8 @@ struct dwarf_scope {
 struct dwarf_index {
     uint64_t unit;
     struct dwarf_pointers functions, sequences; /* long sequences in parts */
-    struct dwarf_scope *scope;                  /* ascending by die: functions, and what is around them */
-    uint32_t n_scopes;
-    bool is_bad; /* not to be kept */
+    VEC(struct dwarf_scope) scopes;             /* ascending by die: functions, and what is around them */
+    bool is_bad;                                /* not to be kept */
 };
 
 struct dwarf_indexes {

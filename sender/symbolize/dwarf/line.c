@@ -6,38 +6,32 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/dwarf/grow.h"
 
 void dwarf_lines_close(struct dwarf_lines *l)
 {
     free(l->memory);
-    free(l->folder);
-    free(l->file);
+    vec_release(&l->folders);
+    vec_release(&l->files);
     *l = (struct dwarf_lines){0};
 }
 
-static bool add(struct dwarf_line_file **table, uint32_t *n, uint32_t *cap,
-                const struct dwarf_line_file *entry)
+static bool add(struct dwarf_line_files *to, struct dwarf_line_file file)
 {
-    if (!dwarf_grow((void **)table, *n, cap, DWARF_LINE_FILES_MAX, sizeof *entry))
-        return false;
-    (*table)[(*n)++] = *entry;
-    return true;
+    return to->n < DWARF_LINE_FILES_MAX && vec_append(to, file) == 0;
 }
 
 /* Versions 2 to 4: texts up to an empty one. Folder 0 is the unit's own; files are counted from 1. */
 static bool read_old_tables(struct cursor *c, struct dwarf_lines *l)
 {
     struct dwarf_line_file e = {.name.form = DW_FORM_string};
-    bool ok =
-        add(&l->folder, &l->n_folders, &l->cap_folders, &e) && add(&l->file, &l->n_files, &l->cap_files, &e);
+    bool ok = add(&l->folders, e) && add(&l->files, e);
     while (ok && !c->is_bad && (e.name.text = cursor_string(c)).n > 0)
-        ok = add(&l->folder, &l->n_folders, &l->cap_folders, &e);
+        ok = add(&l->folders, e);
     while (ok && !c->is_bad && (e.name.text = cursor_string(c)).n > 0) {
         e.folder = cursor_uleb(c);
         cursor_uleb(c); /* time */
         cursor_uleb(c); /* size */
-        ok = add(&l->file, &l->n_files, &l->cap_files, &e);
+        ok = add(&l->files, e);
     }
     return ok && !c->is_bad;
 }
@@ -67,8 +61,7 @@ static bool table_value(struct cursor *c, uint8_t offset_size, uint64_t form, st
     }
 }
 
-static bool read_new_table(struct cursor *c, uint8_t offset_size, struct dwarf_line_file **table, uint32_t *n,
-                           uint32_t *cap)
+static bool read_new_table(struct cursor *c, uint8_t offset_size, struct dwarf_line_files *to)
 {
     uint64_t type[DWARF_LINE_FORMATS_MAX], form[DWARF_LINE_FORMATS_MAX];
     uint32_t n_formats = cursor_u8(c);
@@ -92,7 +85,7 @@ static bool read_new_table(struct cursor *c, uint8_t offset_size, struct dwarf_l
             else if (type[j] == DW_LNCT_directory_index)
                 e.folder = v.number;
         }
-        if (!add(table, n, cap, &e))
+        if (!add(to, e))
             return false;
     }
     return !c->is_bad;
@@ -190,8 +183,8 @@ int dwarf_lines_open(struct dwarf_file *f, const struct dwarf_cu *cu, bool whole
     if (l.version < 5)
         ok = ok && read_old_tables(&c, &l);
     else
-        ok = ok && read_new_table(&c, l.offset_size, &l.folder, &l.n_folders, &l.cap_folders) &&
-             read_new_table(&c, l.offset_size, &l.file, &l.n_files, &l.cap_files);
+        ok = ok && read_new_table(&c, l.offset_size, &l.folders) &&
+             read_new_table(&c, l.offset_size, &l.files);
     if (!ok)
         return -EBADMSG;
     l.program = bytes_of(program, (size_t)(all.p + all.n - program));
@@ -376,14 +369,14 @@ size_t dwarf_lines_path(struct dwarf_file *f, const struct dwarf_cu *cu, const s
                         uint64_t number, char *to, size_t room)
 {
     char part[1024];
-    if (number >= l->n_files)
+    if (number >= l->files.n)
         return 0;
-    const struct dwarf_line_file *file = &l->file[number];
+    const struct dwarf_line_file *file = &l->files.p[number];
     if (!file->name.form)
         return 0;
     size_t n = dwarf_text(f, cu, &cu->root.comp_dir, to, room);
-    if (file->folder < l->n_folders)
-        n = join(to, n, part, dwarf_text(f, cu, &l->folder[file->folder].name, part, sizeof part), room);
+    if (file->folder < l->folders.n)
+        n = join(to, n, part, dwarf_text(f, cu, &l->folders.p[file->folder].name, part, sizeof part), room);
     size_t part_n = dwarf_text(f, cu, &file->name, part, sizeof part);
     n = join(to, n, part, part_n, room);
     return part_n ? n : 0;

@@ -19,12 +19,13 @@ struct dwarf_line_file {
     uint64_t folder;
 };
 
+VEC_AS(dwarf_line_files, struct dwarf_line_file);
+
 struct dwarf_lines {
     uint8_t *memory;
-    uint64_t program_at, program_end;      /* in .debug_line */
-    struct bytes program;                  /* unless only the tables were asked for */
-    struct dwarf_line_file *folder, *file; /* folder[].folder is not used */
-    uint32_t n_folders, n_files, cap_folders, cap_files;
+    uint64_t program_at, program_end;       /* in .debug_line */
+    struct bytes program;                   /* unless only the tables were asked for */
+    struct dwarf_line_files folders, files; /* .folder of a folder is not used */
     uint8_t version, address_size, offset_size, minimum_length, operations_max, line_range, opcode_base;
     int8_t line_base;
     uint8_t lengths[256]; /* of the standard operations */

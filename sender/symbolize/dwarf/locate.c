@@ -78,11 +78,11 @@ static void by_table(struct dwarf_file *f, struct search *s)
 static void by_units(struct dwarf_file *f, struct search *s)
 {
     const struct dwarf_keep *k = f->keep;
-    for (uint32_t i = 0; i < k->n_units && f->work >= 0; i++) {
+    for (uint32_t i = 0; i < k->units.n && f->work >= 0; i++) {
         struct dwarf_cu cu;
-        if (k->units[i].version == 0 || dwarf_cu_open(f, &k->units[i], DWARF_FIRST, &cu) != 0)
+        if (k->units.p[i].version == 0 || dwarf_cu_open(f, &k->units.p[i], DWARF_FIRST, &cu) != 0)
             continue;
-        s->unit = k->units[i].at;
+        s->unit = k->units.p[i].at;
         dwarf_ranges(f, &cu, &cu.root, take_range, s);
         dwarf_cu_close(&cu);
     }
@@ -95,7 +95,7 @@ static uint32_t look_up(const struct dwarf_map *m, struct dwarf_query *q, uint32
     uint32_t left = 0;
     for (uint32_t i = 0; i < n; i++) {
         q[i].unit = dwarf_map_unit(m, q[i].address);
-        left += q[i].unit == DWARF_NO_UNIT && !(q[i].is_glue && m->n > 0);
+        left += q[i].unit == DWARF_NO_UNIT && !(q[i].is_glue && m->edges.n > 0);
     }
     return left;
 }

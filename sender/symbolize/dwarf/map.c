@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/dwarf/grow.h"
 
 /* Functions begin at multiples of 16: what is between two of them is padding, or nobody's. */
 #define PADDING 15u
@@ -15,43 +14,41 @@ struct dwarf_area {
 
 uint64_t dwarf_map_unit(const struct dwarf_map *m, uint64_t address)
 {
-    uint32_t from = first_where(m->n, i, m->edge[i].address > address);
-    return from ? m->edge[from - 1].unit : DWARF_NO_UNIT;
+    uint32_t from = first_where(m->edges.n, i, m->edges.p[i].address > address);
+    return from ? m->edges.p[from - 1].unit : DWARF_NO_UNIT;
 }
 
 void dwarf_map_release(struct dwarf_map *m)
 {
-    free(m->edge);
+    vec_release(&m->edges);
     *m = (struct dwarf_map){0};
 }
 
 size_t dwarf_map_memory(const struct dwarf_map *m)
 {
-    return m->n * sizeof *m->edge;
+    return m->edges.room * sizeof *m->edges.p;
 }
 
 void dwarf_draft_begin(struct dwarf_draft *d, const struct dwarf_map *m)
 {
     *d = (struct dwarf_draft){0};
-    for (uint32_t i = 0; i + 1 < m->n; i++)
-        if (m->edge[i].unit != DWARF_NO_UNIT)
-            dwarf_draft_add(d, m->edge[i].address, m->edge[i + 1].address, m->edge[i].unit);
+    const struct dwarf_edge *edge = m->edges.p;
+    for (uint32_t i = 0; i + 1 < m->edges.n; i++)
+        if (edge[i].unit != DWARF_NO_UNIT)
+            dwarf_draft_add(d, edge[i].address, edge[i + 1].address, edge[i].unit);
 }
 
 void dwarf_draft_add(struct dwarf_draft *d, uint64_t start, uint64_t end, uint64_t unit)
 {
-    struct dwarf_area *last = d->n ? &d->area[d->n - 1] : NULL;
+    struct dwarf_area *last = d->areas.n ? vec_last(&d->areas) : NULL;
     if (start >= end || d->is_full)
         return;
     if (last && last->unit == unit && start >= last->end && start - last->end <= PADDING) {
         last->end = end;
         return;
     }
-    if (!dwarf_grow((void **)&d->area, d->n, &d->cap, DWARF_MAP_MAX, sizeof *d->area)) {
-        d->is_full = true;
-        return;
-    }
-    d->area[d->n++] = (struct dwarf_area){start, end, unit};
+    d->is_full =
+        d->areas.n == DWARF_MAP_MAX || vec_append(&d->areas, (struct dwarf_area){start, end, unit}) < 0;
 }
 
 static int by_start(const void *a, const void *b)
@@ -67,10 +64,10 @@ static int by_start(const void *a, const void *b)
 /* An edge; none where nothing changes, and only the last of several at one address. */
 static void put(struct dwarf_map *m, uint64_t address, uint64_t unit)
 {
-    if (m->n && m->edge[m->n - 1].address == address)
-        m->n--;
-    if (m->n == 0 || m->edge[m->n - 1].unit != unit)
-        m->edge[m->n++] = (struct dwarf_edge){address, unit};
+    if (m->edges.n && vec_last(&m->edges)->address == address)
+        m->edges.n--;
+    if (m->edges.n == 0 || vec_last(&m->edges)->unit != unit)
+        (void)vec_append(&m->edges, (struct dwarf_edge){address, unit}); /* there is room */
 }
 
 /* Areas one inside the other while they are walked along. */
@@ -111,23 +108,18 @@ static void enter(struct nest *nest, struct dwarf_map *m, const struct dwarf_are
 void dwarf_draft_settle(struct dwarf_draft *d, struct dwarf_map *m)
 {
     struct nest nest = {.n = 0};
+    struct dwarf_map fresh = {0};
     /* Each area gives two edges at most: its begin, and its end. */
-    autofree struct dwarf_edge *edge = d->is_full ? NULL : malloc((2 * (size_t)d->n + 1) * sizeof *edge);
-    struct dwarf_map fresh = {.edge = edge, .is_full = !edge};
-    if (edge && d->n)
-        qsort(d->area, d->n, sizeof *d->area, by_start);
-    for (uint32_t i = 0; edge && i < d->n; i++)
-        enter(&nest, &fresh, &d->area[i]);
-    if (edge)
+    fresh.is_full = d->is_full || vec_reserve(&fresh.edges, 2 * (uint64_t)d->areas.n) < 0;
+    if (!fresh.is_full) {
+        if (d->areas.n)
+            qsort(d->areas.p, d->areas.n, sizeof *d->areas.p, by_start);
+        for (uint32_t i = 0; i < d->areas.n; i++)
+            enter(&nest, &fresh, &d->areas.p[i]);
         leave(&nest, &fresh, UINT64_MAX);
-    struct dwarf_edge *fitting = fresh.n ? realloc(edge, fresh.n * sizeof *edge) : NULL; /* it stays */
-    if (fitting)
-        fresh.edge = edge = fitting;
-    if (fresh.n)
-        edge = NULL;
-    else
-        fresh.edge = NULL;
-    free(d->area);
+        vec_fit(&fresh.edges); /* it stays */
+    }
+    vec_release(&d->areas);
     *d = (struct dwarf_draft){0};
     dwarf_map_release(m);
     *m = fresh;

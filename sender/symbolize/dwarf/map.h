@@ -10,16 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/vec.h"
+
 /* Edges of one file, 16 bytes each: a program of 20 MB that inlines across crates has some ten thousand. With
  * more there is no map, and its tables are passed over each time. */
 #define DWARF_MAP_MAX 65536u
 #define DWARF_NO_UNIT UINT64_MAX
 
 struct dwarf_map {
-    struct dwarf_edge *edge; /* from each on it is another unit, or none; ascending */
-    uint32_t n;
-    bool has_table, has_units; /* .debug_aranges is in it; and what each unit says */
-    bool is_full;              /* it would be too large: there is none */
+    VEC(struct dwarf_edge) edges; /* from each on it is another unit, or none; ascending */
+    bool has_table, has_units;    /* .debug_aranges is in it; and what each unit says */
+    bool is_full;                 /* it would be too large: there is none */
 };
 
 struct dwarf_edge {
@@ -31,8 +32,7 @@ uint64_t dwarf_map_unit(const struct dwarf_map *m, uint64_t address);
 
 /* Ranges being gathered for a map. */
 struct dwarf_draft {
-    struct dwarf_area *area;
-    uint32_t n, cap;
+    VEC(struct dwarf_area) areas;
     bool is_full;
 };
 

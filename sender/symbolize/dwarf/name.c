@@ -116,7 +116,7 @@ static struct bytes prefix_of(struct dwarf_file *f, const struct dwarf_cu *cu,
     size_t from = sizeof all;
     bool is_mangled = false, in_call = false;
     for (uint32_t i = 0; i < SCOPES_AROUND_MAX && !is_mangled; i++) {
-        at = dwarf_scope_around(scopes->scope, scopes->n_scopes, at);
+        at = dwarf_scope_around(scopes->scopes.p, scopes->scopes.n, at);
         if (at == 0 || !dwarf_cu_die(f, cu, at, scratch, &die))
             break;
         bool is_function = die.tag == DW_TAG_subprogram;
@@ -243,24 +243,24 @@ void dwarf_name_calls(struct dwarf_file *f, const struct dwarf_cu *cu, struct dw
                       struct dwarf_tree *t)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < t->n_calls; i++)
-        n += t->call[i].is_used;
+    for (uint32_t i = 0; i < t->calls.n; i++)
+        n += t->calls.p[i].is_used;
     autofree struct want *room = malloc(n * sizeof *room + 1);
     struct wants wants = {.want = room};
     if (!room)
         return;
-    for (uint32_t i = 0; i < t->n_calls && f->work >= 0; i++) {
-        if (!t->call[i].is_used)
+    for (uint32_t i = 0; i < t->calls.n && f->work >= 0; i++) {
+        if (!t->calls.p[i].is_used)
             continue;
         int64_t before = f->work;
         if (f->alt)
             f->alt->work = before;
-        chase(f, cu, others, t, &t->call[i], &wants);
+        chase(f, cu, others, t, &t->calls.p[i], &wants);
         f->work -= f->alt ? before - f->alt->work : 0;
     }
     read_texts(f, &wants, &t->text);
-    for (uint32_t i = 0; i < t->n_calls; i++) {
-        struct dwarf_call *call = &t->call[i];
+    for (uint32_t i = 0; i < t->calls.n; i++) {
+        struct dwarf_call *call = &t->calls.p[i];
         if (call->prefix.n && call->frame.name.n)
             call->frame.name = joined(call->prefix, call->frame.name, &t->text);
     }

@@ -44,12 +44,11 @@ struct dwarf_row {
 
 /* What one pass over a unit gathers. */
 struct dwarf_tree {
-    struct dwarf_call *call;
-    struct dwarf_span *span; /* once gathered, by function, then by start, then the outer first */
-    struct dwarf_row *row;
-    struct dwarf_scope *scope; /* ascending by die */
-    uint32_t n_calls, cap_calls, n_spans, cap_spans, n_rows, cap_rows, n_scopes, cap_scopes;
-    bool is_full; /* memory, or a limit */
+    VEC(struct dwarf_call) calls;
+    VEC(struct dwarf_span) spans; /* once gathered, by function, then by start, then the outer first */
+    VEC(struct dwarf_row) rows;
+    VEC(struct dwarf_scope) scopes; /* ascending by die */
+    bool is_full;                   /* memory, or a limit */
     struct arena text;
 };
 

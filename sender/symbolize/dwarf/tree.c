@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/dwarf/grow.h"
 #include "sender/symbolize/dwarf/parts.h"
 
 #define SPANS_MAX (2 * DWARF_CALLS_MAX)
@@ -12,10 +11,10 @@
 
 void dwarf_tree_release(struct dwarf_tree *t)
 {
-    free(t->call);
-    free(t->span);
-    free(t->row);
-    free(t->scope);
+    vec_release(&t->calls);
+    vec_release(&t->spans);
+    vec_release(&t->rows);
+    vec_release(&t->scopes);
     arena_release(&t->text);
     *t = (struct dwarf_tree){0};
 }
@@ -37,19 +36,18 @@ struct walk {
 
 static uint32_t add_call(struct dwarf_tree *t, const struct dwarf_die *die, uint32_t parent)
 {
-    if (!dwarf_grow((void **)&t->call, t->n_calls, &t->cap_calls, DWARF_CALLS_MAX, sizeof *t->call)) {
-        t->is_full = true;
-        return DWARF_NO_CALL;
-    }
-    t->call[t->n_calls] =
-        (struct dwarf_call){.parent = parent,
-                            .depth = parent == DWARF_NO_CALL ? 0 : t->call[parent].depth + 1,
-                            .root = parent == DWARF_NO_CALL ? t->n_calls : t->call[parent].root,
-                            .die = die->at,
-                            .origin = die->origin,
-                            .call_file = die->call_file,
-                            .call_line = die->call_line};
-    return t->n_calls++;
+    const struct dwarf_call *around = parent == DWARF_NO_CALL ? NULL : &t->calls.p[parent];
+    struct dwarf_call call = {.parent = parent,
+                              .depth = around ? around->depth + 1 : 0,
+                              .root = around ? around->root : t->calls.n,
+                              .die = die->at,
+                              .origin = die->origin,
+                              .call_file = die->call_file,
+                              .call_line = die->call_line};
+    if (t->calls.n < DWARF_CALLS_MAX && vec_append(&t->calls, call) == 0)
+        return t->calls.n - 1;
+    t->is_full = true;
+    return DWARF_NO_CALL;
 }
 
 /* A range of a function: queries in it become its. The first of several in one range asks for all of it. */
@@ -79,12 +77,11 @@ static bool call_range(void *user, uint64_t start, uint64_t end)
 {
     struct walk *w = user;
     struct dwarf_tree *t = w->t;
-    if (!dwarf_grow((void **)&t->span, t->n_spans, &t->cap_spans, SPANS_MAX, sizeof *t->span)) {
-        t->is_full = true;
-        return false;
-    }
-    t->span[t->n_spans++] = (struct dwarf_span){start, end, w->root, w->call};
-    return true;
+    if (t->spans.n < SPANS_MAX &&
+        vec_append(&t->spans, (struct dwarf_span){start, end, w->root, w->call}) == 0)
+        return true;
+    t->is_full = true;
+    return false;
 }
 
 static bool has_code(const struct dwarf_die *die)
@@ -135,12 +132,12 @@ static uint32_t enter(struct walk *w, const struct dwarf_die *die, uint32_t scop
     }
     if (die->tag != DW_TAG_inlined_subroutine || scope == DWARF_NO_CALL)
         return scope;
-    if (w->t->call[scope].depth + 2 > DWARF_DEPTH_MAX)
+    if (w->t->calls.p[scope].depth + 2 > DWARF_DEPTH_MAX)
         return scope;
     w->call = add_call(w->t, die, scope);
     if (w->call == DWARF_NO_CALL)
         return scope;
-    w->root = w->t->call[w->call].root;
+    w->root = w->t->calls.p[w->call].root;
     if (has_code(die))
         dwarf_ranges(w->f, w->cu, die, call_range, w);
     return w->call;
@@ -155,10 +152,9 @@ static uint64_t note_scope(struct walk *w, const struct dwarf_die *die, uint64_t
     bool is_scope = die->has_children && (die->tag == DW_TAG_namespace || die->tag == DW_TAG_structure_type ||
                                           die->tag == DW_TAG_class_type || die->tag == DW_TAG_union_type);
     bool is_function = die->tag == DW_TAG_subprogram && die->name.form && !die->linkage_name.form;
-    if (around && (is_scope || is_function) &&
-        dwarf_grow((void **)&t->scope, t->n_scopes, &t->cap_scopes, SCOPES_MAX, sizeof *t->scope))
-        t->scope[t->n_scopes++] =
-            (struct dwarf_scope){.die = die->at, .parent = around, .is_function = is_function};
+    struct dwarf_scope scope = {.die = die->at, .parent = around, .is_function = is_function};
+    if (around && (is_scope || is_function) && t->scopes.n < SCOPES_MAX)
+        (void)vec_append(&t->scopes, scope); /* without memory names lack their namespaces */
     return is_scope || (die->tag == DW_TAG_subprogram && die->has_children) ? die->at : around;
 }
 
@@ -222,8 +218,8 @@ static void begin(struct dwarf_query *q, uint32_t n)
 
 static void sort_spans(struct dwarf_tree *t)
 {
-    if (t->n_spans)
-        qsort(t->span, t->n_spans, sizeof *t->span, by_start);
+    if (t->spans.n)
+        qsort(t->spans.p, t->spans.n, sizeof *t->spans.p, by_start);
 }
 
 void dwarf_tree_gather(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwarf_query *q, uint32_t n,
@@ -256,11 +252,7 @@ void dwarf_tree_gather_known(struct dwarf_file *f, const struct dwarf_cu *cu, st
         f->work -= (int64_t)c.taken;
     }
     sort_spans(ret);
-    ret->scope = index->n_scopes ? malloc(index->n_scopes * sizeof *ret->scope) : NULL;
-    if (ret->scope) { /* without memory names lack their namespaces */
-        memcpy(ret->scope, index->scope, index->n_scopes * sizeof *ret->scope);
-        ret->n_scopes = ret->cap_scopes = index->n_scopes;
-    }
+    (void)vec_append_all(&ret->scopes, index->scopes.p, index->scopes.n); /* as in note_scope */
 }
 
 struct lines {
@@ -282,13 +274,12 @@ static bool take_line(void *user, uint64_t start, uint64_t end, uint64_t file, u
     uint32_t i = window_behind(l->window, l->n, start);
     if (i == l->n || l->window[i].start >= end)
         return true;
-    if (!dwarf_grow((void **)&t->row, t->n_rows, &t->cap_rows, DWARF_LINES_MAX, sizeof *t->row)) {
-        t->is_full = true;
-        return false;
-    }
-    t->row[t->n_rows++] = (struct dwarf_row){
+    struct dwarf_row row = {
         .start = start, .end = end, .file = file, .line = line <= UINT32_MAX ? (uint32_t)line : 0};
-    return true;
+    if (t->rows.n < DWARF_LINES_MAX && vec_append(&t->rows, row) == 0)
+        return true;
+    t->is_full = true;
+    return false;
 }
 
 static int by_address(const void *a, const void *b)
@@ -299,8 +290,8 @@ static int by_address(const void *a, const void *b)
 
 static void sort_rows(struct dwarf_tree *t)
 {
-    if (t->n_rows)
-        qsort(t->row, t->n_rows, sizeof *t->row, by_address);
+    if (t->rows.n)
+        qsort(t->rows.p, t->rows.n, sizeof *t->rows.p, by_address);
 }
 
 void dwarf_tree_lines(struct dwarf_file *f, const struct dwarf_lines *lines,
@@ -323,8 +314,8 @@ void dwarf_tree_lines_known(struct dwarf_file *f, const struct dwarf_lines *line
     uint32_t next = 0; /* those before it have been run */
     for (uint32_t i = 0; i < n; i++) {
         next = max_of(next, dwarf_pointers_behind(all, windows[i].start));
-        for (; next < all->n && all->pointer[next].start < windows[i].end && f->work >= 0; next++)
-            dwarf_lines_run_part(f, lines, &all->pointer[next], take_line, &l);
+        for (; next < all->n && all->p[next].start < windows[i].end && f->work >= 0; next++)
+            dwarf_lines_run_part(f, lines, &all->p[next], take_line, &l);
     }
     sort_rows(t);
 }

@@ -164,8 +164,8 @@ UNIT(what_was_not_used_for_longest_leaves)
     built_text(&b, "two", "2");
     autoclose int one = built_open(&b, "one"), two = built_open(&b, "two");
     struct keep *first = unit_made(kept_of(&kept, one));
-    first->dwarf.n_units = 7; /* to know it again */
-    ck_assert_uint_eq(unit_made(kept_of(&kept, two))->dwarf.n_units, 0);
+    first->dwarf.units.n = 7; /* to know it again */
+    ck_assert_uint_eq(unit_made(kept_of(&kept, two))->dwarf.units.n, 0);
     ck_assert_ptr_eq(kept_of(&kept, one), first);
     ck_assert_uint_eq(kept.n, 2);
     kept_sweep(&kept, kept_memory(&kept));
@@ -174,7 +174,7 @@ UNIT(what_was_not_used_for_longest_leaves)
     ck_assert_uint_eq(kept.n, 1);
     ck_assert_ptr_eq(kept_of(&kept, one), first);
     built_text(&b, "one", "another"); /* it has changed: what was known of it is worth nothing */
-    ck_assert_uint_eq(unit_made(kept_of(&kept, one))->dwarf.n_units, 0);
+    ck_assert_uint_eq(unit_made(kept_of(&kept, one))->dwarf.units.n, 0);
     char name[16];
     for (uint32_t i = 0; i < KEPT_FILES_MAX; i++) {
         snprintf(name, sizeof name, "f%u", i);

@@ -17,8 +17,8 @@ static struct dwarf_map made(const struct area *area, uint32_t n)
         dwarf_draft_add(&d, area[i].start, area[i].end, area[i].unit);
     dwarf_draft_settle(&d, &m);
     ck_assert(!m.is_full);
-    for (uint32_t i = 1; i < m.n; i++)
-        ck_assert_uint_lt(m.edge[i - 1].address, m.edge[i].address);
+    for (uint32_t i = 1; i < m.edges.n; i++)
+        ck_assert_uint_lt(m.edges.p[i - 1].address, m.edges.p[i].address);
     return m;
 }
 
@@ -36,7 +36,7 @@ UNIT(padding_belongs_to_what_is_around_it)
     ck_assert_uint_eq(dwarf_map_unit(&m, 0x150), 2);
     ck_assert_uint_eq(dwarf_map_unit(&m, 0x160), DWARF_NO_UNIT);
     ck_assert_uint_eq(dwarf_map_unit(&m, UINT64_MAX), DWARF_NO_UNIT);
-    ck_assert_uint_eq(m.n, 5);
+    ck_assert_uint_eq(m.edges.n, 5);
 }
 
 UNIT(the_narrower_of_two_has_the_address)
@@ -81,7 +81,7 @@ UNIT(a_map_goes_on_growing)
     dwarf_draft_add(&d, 0x200, 0x200, 7); /* nothing */
     dwarf_draft_add(&d, 0x300, 0x400, 3); /* said again */
     dwarf_draft_settle(&d, &m);
-    ck_assert_uint_eq(m.n, 4);
+    ck_assert_uint_eq(m.edges.n, 4);
     ck_assert_uint_eq(dwarf_map_unit(&m, 0x1ff), 1);
     ck_assert_uint_eq(dwarf_map_unit(&m, 0x2ff), 2);
     ck_assert_uint_eq(dwarf_map_unit(&m, 0x300), 3);
@@ -98,6 +98,6 @@ UNIT(too_many_are_no_map)
         dwarf_draft_add(&d, i * 64, i * 64 + 8, i % 2);
     dwarf_draft_settle(&d, &m);
     ck_assert(m.is_full);
-    ck_assert_uint_eq(m.n, 0);
+    ck_assert_uint_eq(m.edges.n, 0);
     ck_assert_uint_eq(dwarf_map_unit(&m, 64), DWARF_NO_UNIT);
 }
