@@ -256,25 +256,19 @@ static int write_all(struct legacy *t)
     return 0;
 }
 
-static void numbers_release(struct legacy *t, struct numbers *list)
-{
-    budget_refund(&t->budget, list->cap * sizeof *list->v);
-    free(list->v);
-}
-
 static void end(struct legacy *t)
 {
     for (int i = 0; i < TABLES; i++) {
         intern_release(&t->table[i]);
-        numbers_release(t, &t->source.to[i]);
+        vec_release(&t->source.to[i]);
     }
     intern_release(&t->unit_key);
-    numbers_release(t, &t->unit);
-    numbers_release(t, &t->attrs);
-    numbers_release(t, &t->of_profile);
-    numbers_release(t, &t->comments);
-    numbers_release(t, &t->path);
-    numbers_release(t, &t->stacks);
+    vec_release(&t->unit);
+    vec_release(&t->attrs);
+    vec_release(&t->of_profile);
+    vec_release(&t->comments);
+    vec_release(&t->path);
+    vec_release(&t->stacks);
     budget_refund(&t->budget, t->entries_charged);
     arena_release(&t->arena);
     legacy_release(&t->entry, &t->budget);

@@ -18,6 +18,7 @@
 #include "proto/base/budget.h"
 #include "proto/base/macros.h"
 #include "proto/base/error.h"
+#include "proto/base/vec.h"
 #include "proto/otlp/layouts/fields.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
@@ -34,10 +35,7 @@ enum legacy_table {
 #undef T
 /* clang-format on */
 
-struct numbers {
-    uint32_t *v;
-    uint32_t n, cap;
-};
+VEC_AS(numbers, uint32_t); /* on the translation's budget */
 
 /* The tables of one dictionary (1.7) or one profile (1.5): new numbers by old index. */
 struct legacy_source {
@@ -96,6 +94,7 @@ static inline size_t legacy_grown(size_t n)
     return 8 * n + 256;
 }
 
+/* 0 or PROFILES_OVER_BUDGET. */
 int numbers_add(struct legacy *t, struct numbers *list, uint32_t number);
 
 /* Its place in t->source.to and t->table, of a field that is an index. */
@@ -109,7 +108,7 @@ static inline uint32_t numbers_at(const struct numbers *list, uint64_t i)
 {
     if (i >= list->n)
         return i == 0 ? 0 : NOWHERE; /* 0 in an empty table is how "nothing" is encoded */
-    return list->v[i];
+    return list->p[i];
 }
 
 /* Adds the new numbers of a repeated int32 field's indices, packed or not, to `list`. */

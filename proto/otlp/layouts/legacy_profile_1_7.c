@@ -126,7 +126,7 @@ static int find_stack(struct legacy *t, uint64_t from, uint64_t n, uint32_t *ret
     if (r != 0)
         return r;
     if (n > 0)
-        wire_put_packed32(&t->ew, STACK_LOCATION_INDICES, t->path.v + from, n);
+        wire_put_packed32(&t->ew, STACK_LOCATION_INDICES, t->path.p + from, n);
     return legacy_entry_add(t, TABLE_STACK, ret);
 }
 
@@ -236,8 +236,8 @@ static int write_sample(struct legacy *t, struct bytes message, uint32_t i, uint
     if (r != 0)
         return r;
     size_t mark = wire_begin(&t->w, PROFILE_SAMPLES);
-    wire_put_uint_nonzero(&t->w, SAMPLE_STACK_INDEX, t->stacks.v[i]);
-    wire_put_packed32(&t->w, SAMPLE_ATTRIBUTE_INDICES, t->attrs.v, t->attrs.n);
+    wire_put_uint_nonzero(&t->w, SAMPLE_STACK_INDEX, t->stacks.p[i]);
+    wire_put_packed32(&t->w, SAMPLE_ATTRIBUTE_INDICES, t->attrs.p, t->attrs.n);
     wire_put_uint_nonzero(&t->w, SAMPLE_LINK_INDEX, s.link);
     r = write_values(t, message, n_types <= 1, type);
     if (r == 0)
@@ -297,7 +297,7 @@ static int write_profile(struct legacy *t, struct bytes message, const struct ol
         wire_put_bytes_nonempty(&t->w, PROFILE_ORIGINAL_PAYLOAD_FORMAT, format);
         wire_put_bytes_nonempty(&t->w, PROFILE_ORIGINAL_PAYLOAD, payload);
     }
-    wire_put_packed32(&t->w, PROFILE_ATTRIBUTE_INDICES, t->of_profile.v, t->of_profile.n);
+    wire_put_packed32(&t->w, PROFILE_ATTRIBUTE_INDICES, t->of_profile.p, t->of_profile.n);
     wire_end(&t->w, mark);
     return 0;
 }

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* What one entry takes in an intern's own lists, which its arena does not charge: a slice, a hash and a slot,
  * each with the slack of doubling. */
@@ -19,26 +18,10 @@
 
 /* --- Lists of numbers */
 
-#define NUMBERS_FIRST 32u
-#define NUMBERS_MAX   (UINT32_MAX / 4)
-
 int numbers_add(struct legacy *t, struct numbers *list, uint32_t number)
 {
-    if (list->n == list->cap) {
-        uint32_t cap = list->cap ? list->cap * 2 : NUMBERS_FIRST;
-        size_t more = (size_t)(cap - list->cap) * sizeof *list->v;
-        if (list->cap > NUMBERS_MAX || !budget_charge(&t->budget, more))
-            return PROFILES_OVER_BUDGET;
-        uint32_t *v = realloc(list->v, cap * sizeof *v);
-        if (!v) {
-            budget_refund(&t->budget, more);
-            return -ENOMEM;
-        }
-        list->v = v;
-        list->cap = cap;
-    }
-    list->v[list->n++] = number;
-    return 0;
+    list->budget = &t->budget;
+    return vec_append(list, number) == 0 ? 0 : PROFILES_OVER_BUDGET;
 }
 
 int legacy_indices(struct legacy *t, const struct wire_field *f, const struct numbers *to,
@@ -131,7 +114,7 @@ static uint32_t unit_of(const struct legacy *t, uint32_t key)
 {
     const struct unit_key k = {t->source.id, key};
     uint32_t id = intern_find(&t->unit_key, unit_key_bytes(&k));
-    return id < t->unit.n ? t->unit.v[id] : 0;
+    return id < t->unit.n ? t->unit.p[id] : 0;
 }
 
 int legacy_attribute(struct legacy *t, struct bytes key_value, uint32_t *ret)
@@ -168,8 +151,8 @@ int legacy_comment_attribute(struct legacy *t, uint32_t key, uint32_t *ret)
 {
     size_t size = 64;
     for (uint32_t i = 0; i < t->comments.n; i++)
-        if (t->comments.v[i] != NOWHERE)
-            size += intern_get(&t->table[TABLE_STRING], t->comments.v[i]).n + 64;
+        if (t->comments.p[i] != NOWHERE)
+            size += intern_get(&t->table[TABLE_STRING], t->comments.p[i]).n + 64;
     /* Comments may repeat one long text, and equal attributes are held once: few bytes could ask for much. */
     t->comment_bytes += size;
     if (t->comment_bytes > t->limits->column_bytes)
@@ -181,10 +164,10 @@ int legacy_comment_attribute(struct legacy *t, uint32_t key, uint32_t *ret)
     size_t value = wire_begin(&t->ew, KEY_VALUE_AND_UNIT_VALUE);
     size_t array = wire_begin(&t->ew, ANY_VALUE_ARRAY_VALUE);
     for (uint32_t i = 0; i < t->comments.n; i++) {
-        if (t->comments.v[i] == NOWHERE) /* what only informs is not worth a refusal */
+        if (t->comments.p[i] == NOWHERE) /* what only informs is not worth a refusal */
             continue;
         size_t text = wire_begin(&t->ew, ARRAY_VALUE_VALUES);
-        wire_put_bytes(&t->ew, ANY_VALUE_STRING_VALUE, intern_get(&t->table[TABLE_STRING], t->comments.v[i]));
+        wire_put_bytes(&t->ew, ANY_VALUE_STRING_VALUE, intern_get(&t->table[TABLE_STRING], t->comments.p[i]));
         wire_end(&t->ew, text);
     }
     wire_end(&t->ew, array);
@@ -209,7 +192,7 @@ static int add_flag(struct legacy *t, struct bytes key)
     if (r != 0)
         return r;
     for (uint32_t i = 0; i < t->attrs.n; i++)
-        if (t->attrs.v[i] == number)
+        if (t->attrs.p[i] == number)
             return 0;
     return numbers_add(t, &t->attrs, number);
 }
@@ -310,7 +293,7 @@ static int read_entry(struct legacy *t, enum message m, enum legacy_table table,
         if (row->type == FIELD_MESSAGE)
             r = write_lines(t, message);
         else if (row->repeated)
-            wire_put_packed32(&t->ew, row->number[PROFILES_LAYOUT_1_10], t->attrs.v, t->attrs.n);
+            wire_put_packed32(&t->ew, row->number[PROFILES_LAYOUT_1_10], t->attrs.p, t->attrs.n);
         else
             write_number(t, row, v[i]);
     }
