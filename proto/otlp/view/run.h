@@ -56,8 +56,8 @@ static inline __attribute__((always_inline)) bool short_entry(uint8_t length)
     return (uint8_t)(length - (HOLLOW_BYTES + 1)) < 0x80 - (HOLLOW_BYTES + 1);
 }
 
-/* Reads tag and length of the next entry and sets `q`; NULL when there is no further entry of that number or
- * it does not fit into [*, end). */
+/* Reads tag and length of the next entry, or packed list, and sets `q`; NULL when none of that number comes
+ * next or it does not fit into [*, end). */
 static inline __attribute__((always_inline)) const uint8_t *entry_begin(const uint8_t *p, const uint8_t *end,
                                                                         uint32_t number,
                                                                         const uint8_t **ret_q)

@@ -38,26 +38,11 @@ static inline __attribute__((always_inline)) const uint8_t *take_varint(const ui
     return p < q && *p == WIRE_TAG(number, WIRE_VARINT) ? wire_load_varint(p + 1, ret) : p;
 }
 
-/* The body of a packed list field, or NULL if that is not next. */
-static inline __attribute__((always_inline)) const uint8_t *list_begin(const uint8_t *p, const uint8_t *q,
-                                                                       uint32_t number,
-                                                                       const uint8_t **ret_end)
-{
-    uint64_t n;
-    if (p >= q || *p != WIRE_TAG(number, WIRE_LEN))
-        return NULL;
-    p = wire_load_varint(p + 1, &n);
-    if (unlikely(p > q || n > (uint64_t)(q - p)))
-        return NULL;
-    *ret_end = p + n;
-    return p;
-}
-
 static inline __attribute__((always_inline)) const uint8_t *take_attrs(const uint8_t *p, const uint8_t *q,
                                                                        uint32_t *index, uint32_t cap,
                                                                        struct row *s)
 {
-    const uint8_t *end, *list = list_begin(p, q, SAMPLE_ATTRIBUTE_INDICES, &end);
+    const uint8_t *end, *list = entry_begin(p, q, SAMPLE_ATTRIBUTE_INDICES, &end);
     if (!list)
         return p;
     if (unlikely((size_t)(end - list) > cap - s->n_attrs))
@@ -68,7 +53,7 @@ static inline __attribute__((always_inline)) const uint8_t *take_attrs(const uin
 static inline __attribute__((always_inline)) const uint8_t *take_values(const uint8_t *p, const uint8_t *q,
                                                                         struct row *s)
 {
-    const uint8_t *end, *list = list_begin(p, q, SAMPLE_VALUES, &end);
+    const uint8_t *end, *list = entry_begin(p, q, SAMPLE_VALUES, &end);
     if (!list)
         return p;
     for (p = list; p < end; s->n_values++) {
@@ -82,7 +67,7 @@ static inline __attribute__((always_inline)) const uint8_t *take_values(const ui
 static inline __attribute__((always_inline)) const uint8_t *take_timestamps(const uint8_t *p,
                                                                             const uint8_t *q, struct row *s)
 {
-    const uint8_t *end, *list = list_begin(p, q, SAMPLE_TIMESTAMPS_UNIX_NANO, &end);
+    const uint8_t *end, *list = entry_begin(p, q, SAMPLE_TIMESTAMPS_UNIX_NANO, &end);
     if (!list)
         return p;
     s->n_timestamps += (uint32_t)((end - list) / 8);
@@ -157,7 +142,7 @@ static const uint8_t *sample_run(struct decode *d, const uint8_t *from, const ui
     uint32_t i = view.sample.n, cap = d->m->cap[GROUP_SAMPLE];
     uint32_t n_attrs = view.attr_index.n, cap_attrs = d->m->cap[GROUP_ATTR_INDEX];
     const uint8_t *p, *q;
-    while (i < cap && (p = list_begin(from, end, PROFILE_SAMPLES, &q)) != NULL &&
+    while (i < cap && (p = entry_begin(from, end, PROFILE_SAMPLES, &q)) != NULL &&
            likely(q - p > HOLLOW_BYTES)) {
         struct row s = {.n_attrs = n_attrs};
         p = take_varint(p, q, SAMPLE_STACK_INDEX, &s.stack); /* ascending: 1 2 3 4 5 */
