@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "proto/base/bytes.h"
 
@@ -29,6 +30,12 @@ struct instruction {
     int32_t displacement;
     int64_t immediate; /* of a jump: from its end on */
 };
+
+/* Whether the code has these n bytes at `at`. */
+static inline bool code_has(struct bytes code, size_t at, const uint8_t *what, size_t n)
+{
+    return at <= code.n && n <= code.n - at && memcmp(code.p + at, what, n) == 0;
+}
 
 /* Reads the one that begins at `at`. False: there is none, or none that programs have. */
 bool instruction_read(struct bytes code, size_t at, struct instruction *ret);

@@ -2,6 +2,7 @@
 #include "sender/unwind/switches.h"
 
 #include "proto/base/macros.h"
+#include "sender/unwind/instruction.h"
 
 #define RAX 0
 #define RCX 2
@@ -17,11 +18,6 @@ struct output {
 static void say(const struct output *to, uint64_t at, struct unwind_rule rule)
 {
     to->on_row(to->user, at, &rule);
-}
-
-static bool is_there(struct bytes code, size_t at, const uint8_t *what, size_t n)
-{
-    return at <= code.n && n <= code.n - at && memcmp((const uint8_t *)code.p + at, what, n) == 0;
 }
 
 /* libcoro: push rbp, rbx, r12 … r15; mov %rsp, (%rdi); mov (%rsi), %rsp; pop them; then perhaps
@@ -93,11 +89,11 @@ static const uint8_t boost_root[] = {0x55, 0xff, 0xe3}, boost_exits[] = {0x48, 0
 static size_t run_boost_root(struct bytes code, size_t at, const struct output *to)
 {
     size_t end = at + sizeof boost_root;
-    if (!is_there(code, at, boost_root, sizeof boost_root))
+    if (!code_has(code, at, boost_root, sizeof boost_root))
         return 0;
-    if (is_there(code, end, landing, sizeof landing))
+    if (code_has(code, end, landing, sizeof landing))
         end += sizeof landing;
-    if (!is_there(code, end, boost_exits, sizeof boost_exits))
+    if (!code_has(code, end, boost_exits, sizeof boost_exits))
         return 0;
     say(to, at + 2,
         (struct unwind_rule){.cfa = UNWIND_CFA_ROOT}); /* a return address is looked up one before */
@@ -137,13 +133,13 @@ static size_t run_at(struct bytes code, size_t at, bool is_aligned, const struct
     size_t stub_end = is_aligned ? run_stub(code, at, to) : 0;
     if (stub_end > 0)
         return stub_end;
-    if (is_there(code, at, coro, sizeof coro))
+    if (code_has(code, at, coro, sizeof coro))
         return run_coro(code, at, to);
     size_t root_end = run_boost_root(code, at, to);
     if (root_end > 0)
         return root_end;
-    if (is_there(code, at, boost, sizeof boost) &&
-        is_there(code, at + BOOST_STORES, boost_stores, sizeof boost_stores))
+    if (code_has(code, at, boost, sizeof boost) &&
+        code_has(code, at + BOOST_STORES, boost_stores, sizeof boost_stores))
         return run_boost(code, at, to);
     return 0;
 }

@@ -343,7 +343,7 @@ static bool is_last_call(const struct sweep *s, size_t end)
 static bool makes_pointer(const struct sweep *s, size_t at)
 {
     static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5}; /* push %rbp; mov %rsp, %rbp */
-    return at + sizeof code <= s->code.n && memcmp((const uint8_t *)s->code.p + at, code, sizeof code) == 0;
+    return code_has(s->code, at, code, sizeof code);
 }
 
 /* Comes with a frame to an instruction, which an earlier jump may have led to. */
