@@ -100,14 +100,6 @@ static uint64_t sum(uint32_t producer, uint32_t layout)
     return n;
 }
 
-uint64_t producers_read(enum stats_id layout, struct bytes name)
-{
-    const struct name cleaned = clean(name);
-    const uint32_t n = __atomic_load_n(&n_names, __ATOMIC_ACQUIRE),
-                   i = find(bytes_of(cleaned.text, cleaned.n), 0, n);
-    return i < n ? sum(i, layout - STATS_LAYOUT_1_5) : 0;
-}
-
 struct bytes producers_name(uint32_t number)
 {
     return number < OTHER ? bytes_of(names[number].text, names[number].n) : BYTES_LIT("other");

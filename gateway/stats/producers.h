@@ -37,9 +37,6 @@ struct bytes producers_name(uint32_t number);
  * the block's own thread. A NULL block counts nothing. */
 void producers_add(struct stats *s, enum stats_id layout, struct bytes name);
 
-/* The sum over all threads, 0 for a name that has no series of its own. Any thread. */
-uint64_t producers_read(enum stats_id layout, struct bytes name);
-
 /* Writes the family, nothing when nothing was counted. Any thread. */
 void producers_prometheus(struct exposition *x);
 

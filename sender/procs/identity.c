@@ -226,22 +226,11 @@ struct bytes identity_text(const struct identity *id, const char *key)
     return BYTES_LIT("");
 }
 
-static void forget(struct identity *id)
+void identity_release(struct identity *id)
 {
     id->n = id->n_keys = 0;
     id->key = NULL;
     id->schema = bytes_of(NULL, 0);
-}
-
-void identity_clear(struct identity *id)
-{
-    forget(id);
-    arena_reset(&id->text, 0);
-}
-
-void identity_release(struct identity *id)
-{
-    forget(id);
     arena_release(&id->text);
 }
 

@@ -49,7 +49,6 @@ void identity_pod(struct identity *id, struct bytes cgroup);
 /* The value of a text attribute; .n 0 if there is none. */
 struct bytes identity_text(const struct identity *id, const char *key);
 
-void identity_clear(struct identity *id);
 void identity_release(struct identity *id);
 
 /* One owner more of an identity made with calloc, which is read only from then on; returns it. NULL is fine.

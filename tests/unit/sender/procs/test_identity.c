@@ -79,13 +79,12 @@ UNIT(how_threads_say_what_they_work_for_is_read)
     ck_assert(bytes_is(id.key[0], "http.route") && bytes_is(id.key[4], "user"));
     for (int i = 1; i < 4; i++) /* empty, no UTF-8, ours: their numbers stay taken */
         ck_assert_uint_eq(id.key[i].n, 0);
-    identity_clear(&id);
+    identity_release(&id);
     ck_assert(id.schema.n == 0 && id.n_keys == 0);
     for (size_t less = 0; less < n; less++) {
         identity_context(&id, bytes_of(payload, less));
-        identity_clear(&id);
+        identity_release(&id);
     }
-    identity_release(&id);
 }
 
 UNIT(a_process_context_is_read)
@@ -127,10 +126,10 @@ UNIT(a_pod_is_known_by_its_cgroup)
     identity_pod(&id, bytes_str("0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-"
                                 "pod01234567_89ab_cdef_0123_456789abcdef.slice/cri-containerd-x.scope\n"));
     ck_assert_str_eq(text("k8s.pod.uid"), "01234567-89ab-cdef-0123-456789abcdef");
-    identity_clear(&id);
+    identity_release(&id);
     identity_pod(&id, bytes_str("0::/kubepods/besteffort/pod01234567-89ab-cdef-0123-456789abcdef/x\n"));
     ck_assert_str_eq(text("k8s.pod.uid"), "01234567-89ab-cdef-0123-456789abcdef");
-    identity_clear(&id);
+    identity_release(&id);
     identity_pod(&id, bytes_str("0::/user.slice/podman-1234.scope\n"));
     ck_assert_uint_eq(id.n, 0);
     identity_release(&id);
