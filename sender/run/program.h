@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profsend while it runs: what open.c opens, main.c runs and closes, windows.c hands on, and
- * sender/report/figures.c tells of it.
+ * figures.c tells of it.
  */
 #ifndef SENDER_RUN_PROGRAM_H
 #define SENDER_RUN_PROGRAM_H
