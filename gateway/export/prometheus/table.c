@@ -8,17 +8,10 @@
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 
-/* More labels than a resource's and a label set's attributes together do not occur (gateway/aggregate bounds
- * each at 256); what is beyond is left out. */
-#define LABELS_MAX 520u
-
 #define NONE UINT32_MAX
 
-/* Of what is made for one point, the memory that is kept for the next. */
-#define POINT_KEEP (64u << 10)
-
-/* Of keys, the names they became. */
-#define RECENT 16u
+/* Of what is made for one family, the memory that is kept for the next. */
+#define FAMILY_KEEP (64u << 10)
 
 /* Of metrics, the families they are. */
 #define MEMBERS_MAX 256u
@@ -53,20 +46,16 @@ struct target {
 struct prometheus_table {
     const struct metric_batch *batch;
     struct prometheus_table_options options;
-    struct arena arena, point; /* point: of what one point's labels are made of */
-    struct intern names;       /* of families */
-    struct intern target_ids;  /* job, 0, instance → target number */
+    struct arena arena;
+    struct prometheus_labels labels;
+    struct intern names;      /* of families */
+    struct intern target_ids; /* job, 0, instance → target number */
     VEC(struct target) targets;
     VEC(struct prometheus_family) families;
     VEC(struct source) sources;
     struct intern ids; /* labels → series number, of the family that was asked for */
     VEC(struct prometheus_series) series;
     struct buffer scratch, escaped;
-    struct prometheus_label set[LABELS_MAX], merged[2 * LABELS_MAX];
-    struct prometheus_label of_resource[LABELS_MAX]; /* the labels that every series of a resource has */
-    uint32_t n_set, n_of_resource;
-    struct intern label_names;
-    struct prometheus_label recent[RECENT]; /* by place in the set: points of a family have the same keys */
     VEC(struct member) members;
     uint32_t member; /* resources have the same metrics in the same order: the next one */
     /* For lines. */
@@ -83,204 +72,36 @@ struct prometheus_table {
     VEC(struct prometheus_line) lines;
 };
 
-/* ---- labels ---- */
-
-static struct bytes kept_name(struct prometheus_table *t, struct bytes name)
-{
-    uint32_t id = intern_add(&t->label_names, name);
-    return id == INTERN_NONE ? (struct bytes){0} : intern_get(&t->label_names, id);
-}
-
-/* A name as it will be written; .p NULL when memory is out. */
-static struct bytes label_name(struct prometheus_table *t, struct bytes key)
-{
-    const struct prometheus_options *o = &t->options.names;
-    t->scratch.n = t->escaped.n = 0;
-    if (prometheus_label_name(key, o->strategy, &t->scratch) < 0 ||
-        prometheus_escape(buffer_bytes(&t->scratch), o->escaping, true, &t->escaped) < 0)
-        return (struct bytes){0};
-    struct bytes made = buffer_bytes(&t->escaped);
-    return bytes_is(made, "job")        ? BYTES_LIT("exported_job")
-           : bytes_is(made, "instance") ? BYTES_LIT("exported_instance")
-           : bytes_is(made, "__name__") ? BYTES_LIT("_name__") /* as where names are escaped */
-                                        : kept_name(t, made);
-}
-
-/* The label of a key, without a value; its name as it will be written, .p NULL when memory is out. */
-static struct prometheus_label label_of(struct prometheus_table *t, struct bytes key)
-{
-    struct prometheus_label *recent = &t->recent[t->n_set % RECENT];
-    if (!recent->name.p || !bytes_eq(recent->key, key)) {
-        struct bytes name = label_name(t, key);
-        *recent = (struct prometheus_label){
-            .key = key, .name = name, .plain = name.p && prometheus_is_plain(name, true)};
-    }
-    return *recent;
-}
-
-/* To the set; name: NULL for what is made of the key. */
-static int label_add(struct prometheus_table *t, struct bytes key, const char *name, struct bytes value)
-{
-    if (t->n_set >= LABELS_MAX)
-        return 0;
-    struct prometheus_label label =
-        name ? (struct prometheus_label){.key = key, .name = bytes_str(name), .plain = true}
-             : label_of(t, key);
-    if (!label.name.p || !value.p)
-        return -ENOMEM;
-    label.value = value;
-    t->set[t->n_set++] = label;
-    return 0;
-}
-
-static const struct attr *attr_find(const struct attr *attrs, uint32_t n, struct bytes key)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (bytes_eq(attrs[i].key, key))
-            return &attrs[i];
-    return NULL;
-}
-
-static bool makes_target(struct bytes key)
-{
-    return bytes_is(key, "service.name") || bytes_is(key, "service.namespace") ||
-           bytes_is(key, "service.instance.id");
-}
-
-static int target_labels(struct prometheus_table *t, const struct metric_resource *res, struct arena *arena)
-{
-    const struct attr *name = attr_find(res->attrs, res->n_attrs, BYTES_LIT("service.name"));
-    const struct attr *space = attr_find(res->attrs, res->n_attrs, BYTES_LIT("service.namespace"));
-    const struct attr *instance = attr_find(res->attrs, res->n_attrs, BYTES_LIT("service.instance.id"));
-    int r = 0;
-    if (name) {
-        struct bytes job = prometheus_value_text(arena, &name->value);
-        struct bytes prefix = space ? prometheus_value_text(arena, &space->value) : (struct bytes){0};
-        if (job.p && prefix.n > 0)
-            job = bytes_str(arena_printf(arena, "%.*s/%.*s", BYTES_FMT(prefix), BYTES_FMT(job)));
-        r = label_add(t, BYTES_LIT("job"), "job", job);
-    }
-    if (r == 0 && instance)
-        r = label_add(t, BYTES_LIT("instance"), "instance", prometheus_value_text(arena, &instance->value));
-    for (uint32_t i = 0; i < t->n_set; i++)
-        t->set[i].is_target = true;
-    return r;
-}
-
-static int by_name_then_key(const void *a, const void *b)
-{
-    const struct prometheus_label *x = a, *y = b;
-    int r = bytes_compare(x->name, y->name);
-    return r ? r : bytes_compare(x->key, y->key);
-}
-
-/* Sets come in the order of keys, which mostly is that of names. */
-static void sort_labels(struct prometheus_label *list, uint32_t n)
-{
-    uint32_t i = 1;
-    while (i < n && by_name_then_key(&list[i - 1], &list[i]) <= 0)
-        i++;
-    if (i < n)
-        qsort(list, n, sizeof *list, by_name_then_key);
-}
-
-/* Leaves a resource's labels in of_resource, with values in the batch or in the arena: they are made again
- * for each that is asked for, since those of all together are more than their texts. */
-static int resource_labels(struct prometheus_table *t, const struct metric_resource *res, struct arena *arena)
-{
-    t->n_set = 0;
-    int r = target_labels(t, res, arena);
-    for (uint32_t i = 0; r == 0 && i < res->n_attrs; i++)
-        if (!makes_target(res->attrs[i].key))
-            r = label_add(t, res->attrs[i].key, NULL, prometheus_value_text(arena, &res->attrs[i].value));
-    if (r < 0)
-        return r;
-    sort_labels(t->set, t->n_set);
-    memcpy(t->of_resource, t->set, t->n_set * sizeof *t->set);
-    t->n_of_resource = t->n_set;
-    return 0;
-}
-
-/* To the set, if the options want them: they are no part of a target. */
-static int scope_labels(struct prometheus_table *t)
-{
-    if (!t->options.names.scope_labels)
-        return 0;
-    int r = label_add(t, BYTES_LIT("otel_scope_name"), "otel_scope_name", t->batch->scope_name);
-    return r < 0
-               ? r
-               : label_add(t, BYTES_LIT("otel_scope_version"), "otel_scope_version", t->batch->scope_version);
-}
-
-/* The values of list[from … to), joined with ';'. .p NULL when memory is out. */
-static struct bytes join_values(struct prometheus_table *t, const struct prometheus_label *list,
-                                uint32_t from, uint32_t to)
-{
-    t->escaped.n = 0;
-    for (uint32_t i = from; i < to; i++)
-        if ((i > from && buffer_add_str(&t->escaped, ";") < 0) ||
-            buffer_add_bytes(&t->escaped, list[i].value) < 0)
-            return (struct bytes){0};
-    return arena_copy(&t->point, buffer_bytes(&t->escaped));
-}
-
-/* Of a sorted list, values of one name joined in the order of the original keys, empty values left out (to
- * Prometheus they are no label). */
-static int settle_labels(struct prometheus_table *t, struct prometheus_label *list, uint32_t *n)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0, j; i < *n; i = j) {
-        for (j = i + 1; j < *n && bytes_eq(list[i].name, list[j].name);)
-            j++;
-        if (j > i + 1)
-            list[i].value = join_values(t, list, i, j);
-        if (!list[i].value.p)
-            return -ENOMEM;
-        if (list[i].value.n > 0 && kept++ < i)
-            list[kept - 1] = list[i];
-    }
-    *n = kept;
-    return 0;
-}
-
-/* Leaves the labels of a sorted list in scratch. */
-static int write_labels(struct prometheus_table *t, const struct prometheus_family *family,
-                        struct prometheus_label *list, uint32_t n)
-{
-    int r = settle_labels(t, list, &n);
-    t->scratch.n = 0;
-    return r < 0 ? r : t->options.labels(t->options.user, family, list, n, &t->scratch);
-}
-
 /* ---- parts ---- */
 
 /* Makes a part of the settled labels in the set, whose names have numbers; the tail is a resource's. */
 static int part_make(struct prometheus_table *t, bool is_resource, struct arena *arena,
                      struct label_part *ret)
 {
-    struct label_place *places = arena_calloc(arena, t->n_set, sizeof *places);
+    const struct prometheus_labels *l = &t->labels;
+    struct label_place *places = arena_calloc(arena, l->n_set, sizeof *places);
     int r = places ? 0 : -ENOMEM;
     t->scratch.n = 0;
-    for (uint32_t i = 0; r == 0 && i < t->n_set; i++) {
-        r = t->options.label(&t->set[i], &t->scratch);
-        places[i] =
-            (struct label_place){intern_find(&t->label_names, t->set[i].name), (uint32_t)t->scratch.n};
+    for (uint32_t i = 0; r == 0 && i < l->n_set; i++) {
+        r = t->options.label(&l->set[i], &t->scratch);
+        places[i] = (struct label_place){intern_find(&l->names, l->set[i].name), (uint32_t)t->scratch.n};
     }
     if (r == 0 && is_resource)
-        r = t->options.tail(t->options.user, t->set, t->n_set, &t->scratch);
+        r = t->options.tail(t->options.user, l->set, l->n_set, &t->scratch);
     if (r < 0)
         return r;
-    *ret = (struct label_part){places, t->n_set, arena_copy(arena, buffer_bytes(&t->scratch))};
+    *ret = (struct label_part){places, l->n_set, arena_copy(arena, buffer_bytes(&t->scratch))};
     return ret->text.p ? 0 : -ENOMEM;
 }
 
 /* Numbers of the names in the set. */
 static int number_names(struct prometheus_table *t)
 {
-    for (uint32_t i = 0; i < t->n_set; i++)
-        if (intern_add(&t->label_names, t->set[i].name) == INTERN_NONE)
+    struct prometheus_labels *l = &t->labels;
+    for (uint32_t i = 0; i < l->n_set; i++)
+        if (intern_add(&l->names, l->set[i].name) == INTERN_NONE)
             return -ENOMEM;
-    return vec_extend(&t->is_resources, t->label_names.n);
+    return vec_extend(&t->is_resources, l->names.n);
 }
 
 /* Empty labels count: in a point they hide the resource's. */
@@ -288,14 +109,13 @@ static int resource_part(struct prometheus_table *t, struct label_part *ret)
 {
     if (!t->options.label)
         return 0;
-    arena_reset(&t->point, POINT_KEEP);
-    t->n_set = t->n_of_resource;
-    memcpy(t->set, t->of_resource, t->n_set * sizeof *t->set);
+    struct prometheus_labels *l = &t->labels;
+    prometheus_labels_take(l, l->of_resource, l->n_of_resource);
     int r = number_names(t);
-    for (uint32_t i = 0; r == 0 && i < t->n_set; i++)
-        t->is_resources.p[intern_find(&t->label_names, t->set[i].name)] = true;
+    for (uint32_t i = 0; r == 0 && i < l->n_set; i++)
+        t->is_resources.p[intern_find(&l->names, l->set[i].name)] = true;
     if (r == 0)
-        r = settle_labels(t, t->set, &t->n_set);
+        r = prometheus_labels_settle(l);
     if (r == 0)
         r = part_make(t, true, &t->arena, ret);
     if (r < 0)
@@ -303,43 +123,6 @@ static int resource_part(struct prometheus_table *t, struct label_part *ret)
     uint32_t known = t->parts.n, id = intern_add_slice(&t->parts, ret->text);
     t->resources_are_alike |= id != known;
     return id == INTERN_NONE ? -ENOMEM : 0;
-}
-
-/* A point's own labels, sorted, become the set. */
-static int own_labels(struct prometheus_table *t, const struct metric_point *point)
-{
-    t->n_set = 0;
-    arena_reset(&t->point, POINT_KEEP);
-    int r = 0;
-    for (uint32_t i = 0; r == 0 && i < point->n_attrs; i++)
-        r = label_add(t, point->attrs[i].key, NULL, prometheus_value_text(&t->point, &point->attrs[i].value));
-    if (r == 0)
-        r = scope_labels(t);
-    if (r == 0)
-        sort_labels(t->set, t->n_set);
-    return r;
-}
-
-/* Leaves the labels of a point of that resource in scratch. Of a key in both the point and the resource the
- * point's value counts: it is the more special one. */
-static int point_labels(struct prometheus_table *t, const struct prometheus_family *family,
-                        const struct metric_point *point)
-{
-    int r = own_labels(t, point);
-    if (r < 0)
-        return r;
-    uint32_t own = 0, n = 0;
-    for (uint32_t i = 0; i < t->n_of_resource; i++) {
-        const struct prometheus_label *label = &t->of_resource[i];
-        if (!label->is_target && attr_find(point->attrs, point->n_attrs, label->key))
-            continue;
-        while (own < t->n_set && by_name_then_key(&t->set[own], label) <= 0)
-            t->merged[n++] = t->set[own++];
-        t->merged[n++] = *label;
-    }
-    while (own < t->n_set)
-        t->merged[n++] = t->set[own++];
-    return write_labels(t, family, t->merged, n);
 }
 
 /* ---- families ---- */
@@ -390,9 +173,14 @@ static void add_point(struct prometheus_series *s, const struct metric_point *p)
     }
 }
 
-/* Adds to the series with the labels in scratch. */
-static int series_add(struct prometheus_table *t, const struct metric_point *p)
+/* Adds to the series of the family with these labels, which are settled. */
+static int series_add(struct prometheus_table *t, const struct prometheus_family *f,
+                      const struct prometheus_label *labels, uint32_t n, const struct metric_point *p)
 {
+    t->scratch.n = 0;
+    int r = t->options.labels(t->options.user, f, labels, n, &t->scratch);
+    if (r < 0)
+        return r;
     uint32_t known = t->ids.n, id = intern_add(&t->ids, buffer_bytes(&t->scratch));
     if (id == INTERN_NONE)
         return -ENOMEM;
@@ -506,16 +294,16 @@ static int read_points(struct prometheus_table *t, const struct prometheus_famil
 {
     const struct metric_resource *res = &t->batch->resources[from->resource];
     const struct metric *metric = &res->metrics[from->metric];
-    arena_reset(&t->family, POINT_KEEP);
-    int r = resource_labels(t, res, &t->family);
+    arena_reset(&t->family, FAMILY_KEEP);
+    int r = prometheus_labels_of_resource(&t->labels, res, &t->family);
     for (uint32_t i = 0; r == 0 && i < metric->n_points; i++) {
         struct metric_point room;
         const struct metric_point *point = metric_point_of(t->batch, metric, i, &room);
         if (point->stale && !t->options.keep_stale)
             continue;
-        r = point_labels(t, f, point);
+        r = prometheus_labels_of_point(&t->labels, point);
         if (r == 0)
-            r = series_add(t, point);
+            r = series_add(t, f, t->labels.merged, t->labels.n_merged, point);
     }
     return r;
 }
@@ -547,8 +335,9 @@ static void keep_common(struct target *target, const struct prometheus_label *li
 /* Of the resource whose labels were made. */
 static int target_add(struct prometheus_table *t)
 {
-    struct bytes job = label_value(t->of_resource, t->n_of_resource, "job");
-    struct bytes instance = label_value(t->of_resource, t->n_of_resource, "instance");
+    const struct prometheus_label *of = t->labels.of_resource;
+    const uint32_t n = t->labels.n_of_resource;
+    struct bytes job = label_value(of, n, "job"), instance = label_value(of, n, "instance");
     if (job.n == 0 && instance.n == 0)
         return 0;
     t->scratch.n = 0;
@@ -563,14 +352,14 @@ static int target_add(struct prometheus_table *t)
     if (id == INTERN_NONE)
         return -ENOMEM;
     if (id != known) {
-        keep_common(&t->targets.p[id], t->of_resource, t->n_of_resource);
+        keep_common(&t->targets.p[id], of, n);
         return 0;
     }
-    struct prometheus_label *labels = arena_calloc(&t->arena, t->n_of_resource, sizeof *labels);
+    struct prometheus_label *labels = arena_calloc(&t->arena, n, sizeof *labels);
     if (!labels)
         return -ENOMEM;
-    memcpy(labels, t->of_resource, t->n_of_resource * sizeof *labels);
-    return vec_append(&t->targets, (struct target){labels, t->n_of_resource});
+    memcpy(labels, of, n * sizeof *labels);
+    return vec_append(&t->targets, (struct target){labels, n});
 }
 
 /* The latest of the batch: what target_info is as old as. */
@@ -617,12 +406,10 @@ static int target_series(struct prometheus_table *t, const struct prometheus_fam
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < t->targets.n; i++) {
         const struct target *target = &t->targets.p[i];
-        t->n_set = target->n;
-        memcpy(t->set, target->labels, target->n * sizeof *t->set);
-        arena_reset(&t->point, POINT_KEEP);
-        r = write_labels(t, f, t->set, t->n_set);
+        prometheus_labels_take(&t->labels, target->labels, target->n);
+        r = prometheus_labels_settle(&t->labels);
         if (r == 0)
-            r = series_add(t, &one);
+            r = series_add(t, f, t->labels.set, t->labels.n_set, &one);
     }
     return r;
 }
@@ -641,7 +428,7 @@ static int read_batch(struct prometheus_table *t)
     int r = t->resources ? 0 : -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < t->batch->n_resources; i++) {
         const struct metric_resource *res = &t->batch->resources[i];
-        r = resource_labels(t, res, &t->arena);
+        r = prometheus_labels_of_resource(&t->labels, res, &t->arena);
         if (r == 0 && has_live_point(t->batch, res))
             r = target_add(t);
         if (r == 0)
@@ -667,10 +454,9 @@ int prometheus_table_new(struct prometheus_table **ret, const struct metric_batc
     t->batch = batch;
     t->options = *options;
     t->arena = (struct arena)ARENA_INIT(budget);
-    t->point = (struct arena)ARENA_INIT(budget);
+    prometheus_labels_init(&t->labels, batch, &t->options.names);
     t->names = (struct intern)INTERN_INIT(budget);
     t->ids = (struct intern)INTERN_INIT(budget);
-    t->label_names = (struct intern)INTERN_INIT(budget);
     t->target_ids = (struct intern)INTERN_INIT(budget);
     t->parts = (struct intern)INTERN_INIT(budget);
     t->family = (struct arena)ARENA_INIT(budget);
@@ -691,10 +477,9 @@ struct prometheus_table *prometheus_table_free(struct prometheus_table *t)
     if (!t)
         return NULL;
     arena_release(&t->arena);
-    arena_release(&t->point);
+    prometheus_labels_release(&t->labels);
     intern_release(&t->names);
     intern_release(&t->ids);
-    intern_release(&t->label_names);
     intern_release(&t->target_ids);
     buffer_release(&t->scratch);
     buffer_release(&t->escaped);
@@ -756,14 +541,15 @@ static int own_of(struct prometheus_table *t, const struct metric_point *point, 
         if (t->own.p[*ret].attrs == point->attrs && t->own.p[*ret].n_attrs == point->n_attrs)
             return 0;
     struct own own = {.attrs = point->attrs, .n_attrs = point->n_attrs};
-    int r = own_labels(t, point);
+    struct prometheus_labels *l = &t->labels;
+    int r = prometheus_labels_own(l, point);
     if (r == 0)
         r = number_names(t);
-    for (uint32_t i = 0; r == 0 && i < t->n_set; i++)
-        if (t->is_resources.p[intern_find(&t->label_names, t->set[i].name)])
+    for (uint32_t i = 0; r == 0 && i < l->n_set; i++)
+        if (t->is_resources.p[intern_find(&l->names, l->set[i].name)])
             return PROMETHEUS_TABLE_ADDS_UP;
     if (r == 0)
-        r = settle_labels(t, t->set, &t->n_set);
+        r = prometheus_labels_settle(l);
     if (r == 0)
         r = part_make(t, false, &t->family, &own.part);
     if (r < 0)
@@ -814,14 +600,14 @@ static int by_name(const void *a, const void *b)
 
 static int rank_names(struct prometheus_table *t)
 {
-    const uint32_t n = t->label_names.n;
+    const uint32_t n = t->labels.names.n;
     if (t->rank.n == n)
         return 0;
     autofree struct ranked *names = calloc(n, sizeof *names);
     if (!names || vec_extend(&t->rank, n) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++)
-        names[i] = (struct ranked){intern_get(&t->label_names, i), i};
+        names[i] = (struct ranked){intern_get(&t->labels.names, i), i};
     qsort(names, n, sizeof *names, by_name);
     for (uint32_t i = 0; i < n; i++)
         t->rank.p[names[i].number] = i;
@@ -837,7 +623,7 @@ int prometheus_table_lines(struct prometheus_table *t, uint32_t i, const struct 
     vec_clear(&t->said);
     hash_table_clear(&t->own_of);
     intern_clear(&t->own_texts);
-    arena_reset(&t->family, POINT_KEEP);
+    arena_reset(&t->family, FAMILY_KEEP);
     int r = f->is_target || t->resources_are_alike ? PROMETHEUS_TABLE_ADDS_UP : 0;
     uint32_t resource = NONE;
     for (uint32_t s = f->first; r == 0 && s != NONE; s = t->sources.p[s].next) {

@@ -12,16 +12,7 @@
 #ifndef GATEWAY_EXPORT_PROMETHEUS_TABLE_H
 #define GATEWAY_EXPORT_PROMETHEUS_TABLE_H
 
-#include "gateway/export/prometheus/names.h"
-#include "proto/base/intern.h"
-
-struct prometheus_label {
-    struct bytes key;  /* as the attribute says: the order of joined values */
-    struct bytes name; /* as Prometheus says */
-    struct bytes value;
-    bool plain;     /* the name needs no quotes */
-    bool is_target; /* job or instance, as the resource's service says */
-};
+#include "gateway/export/prometheus/labels.h"
 
 struct prometheus_family {
     struct bytes name, help, unit; /* unit: in words, where the name ends in it; else empty */
@@ -109,10 +100,6 @@ int prometheus_line_labels(const struct prometheus_table *t, const struct promet
 /* The series that a line is, without labels. */
 struct prometheus_series prometheus_line_series(const struct prometheus_table *t,
                                                 const struct prometheus_line *line);
-
-/* An attribute value as a label; .p NULL when memory is out. Lists and maps are shown as the hex of their
- * message: the projections keep none by default, and a value must not vanish silently. */
-struct bytes prometheus_value_text(struct arena *arena, const struct attr_value *v);
 
 /* The shortest decimal that reads back as the same double; NaN, +Inf, -Inf. */
 void prometheus_double(double v, char text[32]);
