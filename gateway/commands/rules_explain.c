@@ -35,7 +35,7 @@ struct explainer {
     struct classify *classify;
     struct idmap seen;    /* what was said already: profile, stack and answer, mixed */
     VEC(uint32_t) frames; /* of the stack that is looked at */
-    uint32_t n_stacks, n_taken;
+    uint32_t n_stacks;
     bool any; /* there was a sample at all */
 };
 
@@ -331,7 +331,6 @@ static int put_entries(struct asked *a, uint32_t active)
     } else if (headed && shown == 0)
         printf("    no metric takes it\n");
     x->n_stacks += headed;
-    x->n_taken += shown > 0;
     return rules_matcher_error(m);
 }
 

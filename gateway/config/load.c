@@ -16,7 +16,6 @@
 struct loader {
     struct config *config;
     struct settings_file *file;
-    struct error *e;
 };
 
 static int load_receiver(struct loader *l, const struct settings_node *item, bool first)
@@ -233,7 +232,7 @@ int config_parse_all(struct config *c, const char *name, struct bytes yaml, cons
                      struct error *e)
 {
     struct settings_file_options options = {.arena = &c->arena, .getvar = getenv, .sections = config_fixed};
-    struct loader l = {.config = c, .e = e};
+    struct loader l = {.config = c};
     if (to) {
         options.tell = to->tell;
         options.user = to->user;

@@ -83,7 +83,6 @@ struct look_batch {
     uint32_t demand[LOOK_RATES]; /* samples that came, kept or not, by place */
     uint64_t late;               /* samples whose time was not of now */
     uint64_t lost;               /* samples for which there was no memory */
-    uint32_t generation;         /* of the store, that its stacks were told in */
     size_t charged;              /* of text, on the budget */
     struct look_batch *next;     /* of who has several */
     struct budget *budget;

@@ -159,7 +159,7 @@ static int begin(struct look_tap *t, const struct profiles *v)
             return -ENOMEM;
         if (t->generation != generation)
             memset(t->told, 0, TOLD_BYTES);
-        t->generation = t->batch->generation = generation;
+        t->generation = generation;
         t->batch->lost = t->lost;
         t->lost = 0;
     }

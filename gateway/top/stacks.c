@@ -310,7 +310,6 @@ int stacks_read_top(struct bytes text, struct stacks_rows *ret)
     if (!list)
         return finish(&s, root, STACKS_FOREIGN, ret);
     s.total = amount_in(root, "total");
-    s.kept = amount_in(root, "kept");
     s.rows = arena_calloc(&s.arena, n + 1, sizeof *s.rows);
     s.unit = text_in(&s.arena, root, "unit");
     int r = s.rows && s.unit.p ? 0 : -ENOMEM;

@@ -62,7 +62,6 @@ struct stacks_rows {
     uint32_t n, n_values;
     struct stacks_row *rows;
     double total; /* of everything, in the rows or not; of series the sum of their means */
-    double kept;  /* samples; of series 0 */
     struct bytes unit;
 };
 

@@ -301,7 +301,7 @@ static int put_back(struct journal *j)
 }
 
 struct written {
-    uint64_t records, bytes, deleted, deleted_bytes, mark;
+    uint64_t records, deleted, deleted_bytes, mark;
     uint64_t evicted, evicted_items;
 };
 
@@ -349,7 +349,6 @@ static int write_batch(struct journal *j, uint64_t first, uint64_t end, uint64_t
             continue;
         r = file_insert(&j->file, i, now, &one.record);
         w->records++;
-        w->bytes += one.record.body.n;
     }
     pthread_mutex_lock(&j->lock);
     const bool is_marked = j->is_marked;

@@ -31,8 +31,7 @@ bool cpython_binary_find(struct cpython_binary *ret, const struct source *file, 
     *ret = (struct cpython_binary){.micro = CPYTHON_NO_MICRO,
                                    .eval = eval.st_value,
                                    .eval_size = eval.st_size,
-                                   .runtime = runtime.st_value,
-                                   .runtime_size = runtime.st_size};
+                                   .runtime = runtime.st_value};
     if (dynamic_find(&d, "PyCode_Type", STT_OBJECT, &type, NULL))
         ret->code_type = type.st_value;
     if (!dynamic_find(&d, "Py_Version", STT_OBJECT, &version, NULL))

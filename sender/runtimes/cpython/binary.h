@@ -19,11 +19,11 @@
 
 /* Addresses are ELF virtual addresses. */
 struct cpython_binary {
-    uint32_t minor, micro;          /* 3.minor.micro; CPYTHON_NO_MICRO: not known */
-    uint64_t eval, eval_size;       /* _PyEval_EvalFrameDefault … */
-    uint64_t cold, cold_size;       /* … and what the compiler put apart of it; size 0: nothing */
-    uint64_t runtime, runtime_size; /* _PyRuntime */
-    uint64_t code_type;             /* PyCode_Type; 0: it is not said */
+    uint32_t minor, micro;    /* 3.minor.micro; CPYTHON_NO_MICRO: not known */
+    uint64_t eval, eval_size; /* _PyEval_EvalFrameDefault … */
+    uint64_t cold, cold_size; /* … and what the compiler put apart of it; size 0: nothing */
+    uint64_t runtime;         /* _PyRuntime */
+    uint64_t code_type;       /* PyCode_Type; 0: it is not said */
 };
 
 /* Whether a file has CPython in it, of a version that is known. `path` says which one up to 3.10. All but
