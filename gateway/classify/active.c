@@ -24,13 +24,6 @@ static int compare(const void *a, const void *b, void *view)
     return order ? order : (i > j) - (i < j);
 }
 
-static bool siblings(const struct profiles *v, uint32_t i, uint32_t j)
-{
-    return v->profile.time_unix_nano[i] == v->profile.time_unix_nano[j] &&
-           v->profile.duration_nano[i] == v->profile.duration_nano[j] &&
-           bytes_eq(v->profile.sibling_id[i], v->profile.sibling_id[j]);
-}
-
 static int choose_group(struct classify *c, const uint32_t *members, uint32_t n, uint32_t *active)
 {
     struct rules_profile group[SIBLINGS_MAX];
@@ -69,7 +62,7 @@ int active_prepare(struct classify *c)
         if (to - from > 1)
             qsort_r(order + from, to - from, sizeof *order, compare, (void *)v);
         for (uint32_t i = from, end; i < to; i = end) {
-            for (end = i + 1; end < to && siblings(v, order[i], order[end]); end++)
+            for (end = i + 1; end < to && profiles_are_siblings(v, order[i], order[end]); end++)
                 ;
             if (choose_group(c, order + i, end - i, active) < 0)
                 return -ENOMEM;

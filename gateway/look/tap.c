@@ -487,13 +487,6 @@ static uint32_t cpu_rank(const struct profiles *v, uint32_t profile, struct rule
     return ret->how == RULES_TIME_NONE ? UINT32_MAX : weigh_kind_rank(RULE_KIND_CPU, RULE_VALUE_TIME, &p);
 }
 
-static bool are_siblings(const struct profiles *v, uint32_t i, uint32_t j)
-{
-    return v->profile.time_unix_nano[i] == v->profile.time_unix_nano[j] &&
-           v->profile.duration_nano[i] == v->profile.duration_nano[j] &&
-           bytes_eq(v->profile.sibling_id[i], v->profile.sibling_id[j]);
-}
-
 /* One of the same measurement says CPU time better: the language's `on cpu` takes that one (rules/match). */
 static bool has_better_sibling(const struct profiles *v, uint32_t profile, uint32_t rank)
 {
@@ -504,7 +497,7 @@ static bool has_better_sibling(const struct profiles *v, uint32_t profile, uint3
         from--;
     for (uint32_t i = from; i < v->profile.n && v->profile.scope[i] == scope && i < profile + SIBLINGS_MAX;
          i++)
-        if (are_siblings(v, profile, i) && cpu_rank(v, i, &time) < rank)
+        if (profiles_are_siblings(v, profile, i) && cpu_rank(v, i, &time) < rank)
             return true;
     return false;
 }

@@ -191,6 +191,14 @@ static inline uint32_t profiles_profile_of(const struct profiles *p, uint32_t sa
     return first_where(p->profile.n, i, p->profile.samples_at[i + 1] > sample);
 }
 
+/* Whether two profiles of one scope are of one measurement, which each says in its way. */
+static inline bool profiles_are_siblings(const struct profiles *p, uint32_t i, uint32_t j)
+{
+    return p->profile.time_unix_nano[i] == p->profile.time_unix_nano[j] &&
+           p->profile.duration_nano[i] == p->profile.duration_nano[j] &&
+           bytes_eq(p->profile.sibling_id[i], p->profile.sibling_id[j]);
+}
+
 /* String i (i < string.n). */
 static inline struct bytes profiles_string(const struct profiles *p, uint32_t i)
 {
