@@ -56,7 +56,7 @@ def test_an_interrupt_while_files_are_read_ends_it(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, code, words", [
-    ([], 2, "name a captured request"), (["/no/such/file"], 1, "/no/such/file"), (["--nonsense"], 2, "nonsense"),
+    ([], 2, "name a captured request"), (["/no/such/file"], 2, "/no/such/file"), (["--nonsense"], 2, "nonsense"),
     (["--listen", "127.0.0.1:1x", DATA / "pprof/go-cpu.pb.gz"], 3, "127.0.0.1:1x"),
     (["empty"], 1, "no samples in these files"), (["deep"], 1, "deep: line 1: more than 65536 frames"),
 ])
