@@ -395,7 +395,7 @@ UNIT(shutdown_answers_what_is_there_and_ends)
     struct recorder r = {.answer = ANSWER_LATER};
     struct http_session *s = recorder_session(&r, NULL);
     struct buffer out = BUFFER_INIT(0);
-    http_session_feed(s, BYTES_LIT("GET / HTTP/1.1\r\nhost: h\r\n\r\n"), SEC);
+    ck_assert_int_eq(http_session_feed(s, BYTES_LIT("GET / HTTP/1.1\r\nhost: h\r\n\r\n"), SEC), 0);
     http_session_shutdown(s);
     ck_assert(!http_session_is_done(s));
     http_reply(r.last, &r.reply);
