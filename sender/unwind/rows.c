@@ -221,6 +221,17 @@ static void add_calls(struct compiler *c, struct functions *f, const struct imag
     }
 }
 
+/* Where main is, which nobody but the beginning of the program tells of; UINT64_MAX: it does not. */
+static uint64_t find_main(const struct image *image)
+{
+    uint8_t begin[96];
+    if (!image->entry)
+        return UINT64_MAX;
+    int64_t at =
+        unsaid_main(bytes_of(begin, source_read_some(image->source, image->entry, begin, sizeof begin)));
+    return at ? image->entry + (uint64_t)at : UINT64_MAX;
+}
+
 /* Code that nothing is said of, from `from` to `to`. */
 static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, uint64_t to)
 {
@@ -237,6 +248,7 @@ static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, u
         return;
     const size_t n = source_read_some(image->source, begin, f->unsaid->code, to - begin);
     struct bytes code = bytes_of(f->unsaid->code, n);
+    const uint64_t main = find_main(image);
     bool is_begin = begin == from;
     c->last = begin;
     c->end = to;
@@ -249,7 +261,8 @@ static void add_unsaid(struct compiler *c, struct rows_file *f, uint64_t from, u
         if (has_switch)
             first = near + at;
         c->to_offset = (int64_t)begin;
-        unsaid_run(f->unsaid, bytes_of(code.p, first), is_begin, image->entry - begin, on_unsaid_row, c);
+        unsaid_run(f->unsaid, bytes_of(code.p, first), is_begin, image->entry - begin, main - begin,
+                   on_unsaid_row, c);
         if (!has_switch)
             return;
         begin += first;

@@ -31,17 +31,23 @@ struct unsaid_frame {
     int32_t rbp;        /* the caller's rbp is at CFA - rbp; 0: in place */
 };
 
-/* Memory to work in, 65 KiB. */
+/* Memory to work in, 68 KiB. */
 struct unsaid {
-    uint8_t code[UNSAID_MAX]; /* for who has to read it first */
-    uint16_t at[UNSAID_MAX];  /* of each instruction its frame's number, from 1; 0: none begins there */
+    uint8_t code[UNSAID_MAX];       /* for who has to read it first */
+    uint8_t called[UNSAID_MAX / 8]; /* a bit a place: a direct call leads there */
+    uint16_t at[UNSAID_MAX];        /* of each instruction its frame's number, from 1; 0: none begins there */
     struct unsaid_frame frame[UNSAID_FRAMES];
     uint32_t n_frames;
 };
 
-/* Looks through code, UNSAID_MAX bytes at most; a function begins at the first if that is so, and the program
- * at `entry`, if that is in it. on_row is called where the rule changes, `address` being from there on. */
-void unsaid_run(struct unsaid *u, struct bytes code, bool is_begin, uint64_t entry, cfi_row_fn on_row,
-                void *user);
+/* Looks through code, UNSAID_MAX bytes at most; a function begins at the first if that is so, the program at
+ * `entry` and its main at `main`, if that is in it. on_row is called where the rule changes, `address` being
+ * from there on. */
+void unsaid_run(struct unsaid *u, struct bytes code, bool is_begin, uint64_t entry, uint64_t main,
+                cfi_row_fn on_row, void *user);
+
+/* Where main is, of the code that a program begins with (as C libraries have it), by its distance from that;
+ * 0: it is not said. */
+int64_t unsaid_main(struct bytes begin);
 
 #endif

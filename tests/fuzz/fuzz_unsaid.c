@@ -39,6 +39,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             __builtin_trap();
     struct walk w = {.memory = {.start = 0x7000, .size = code.n, .bytes = code.p}, .end = code.n};
     w.r = (struct unwind_registers){.sp = 0x7000, .bp = 0x7000 + code.n / 2, .has_all = 1};
-    unsaid_run(&u, code, data[0] & 1, data[0] >> 1, on_row, &w);
+    unsaid_run(&u, code, data[0] & 1, data[0] >> 1, (uint64_t)unsaid_main(code), on_row, &w);
     return 0;
 }

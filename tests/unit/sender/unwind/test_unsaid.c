@@ -14,7 +14,7 @@
 #define PLACE(name) extern const uint8_t name[]
 
 static struct unwind_rule rule[UNSAID_MAX];
-static uint64_t entry_at = UINT64_MAX;
+static uint64_t entry_at = UINT64_MAX, main_at = UINT64_MAX;
 
 struct filling {
     size_t at, end;
@@ -33,7 +33,7 @@ static void run(const uint8_t *code, const uint8_t *end, bool is_begin)
     struct unsaid *u = unit_made(malloc(sizeof *u));
     struct filling f = {.end = (size_t)(end - code)};
     memset(rule, 0, sizeof rule);
-    unsaid_run(u, bytes_of(code, f.end), is_begin, entry_at, on_row, &f);
+    unsaid_run(u, bytes_of(code, f.end), is_begin, entry_at, main_at, on_row, &f);
     free(u);
 }
 
@@ -263,6 +263,44 @@ UNIT(what_a_program_begins_with_has_no_caller)
     CHECK(program_behind - 1 - program, .cfa = UNWIND_CFA_ROOT);
     CHECK(program_behind - program, DEPTH(8));
     CHECK(program_behind + 1 - program, DEPTH(16));
+}
+
+/* As what is compiled for size has it: a call that does not come back, and right behind it another function.
+ */
+CODE(dense, "push %rbx; call dense_called; call *%rax\n"
+            "push %r12; push %rbx; dense_saved: sub $8, %rsp; add $8, %rsp; pop %rbx; pop %r12; ret\n"
+            "push %rbx; push %rbx; lea dense_taken(%rip), %rdi; call *%rax\n"
+            "dense_taken: xor %eax, %eax; push %rbx; dense_in_taken: pop %rbx; ret\n"
+            "push %rbx; push %rbx; call *%rax\n"
+            "dense_called: xor %eax, %eax; push %rbx; dense_in_called: pop %rbx; ret\n"
+            "push %rbx; push %rbx; call *%rax\n"
+            "dense_main: push %rbx; dense_in_main: mov %rsi, %rbx; call *%rax");
+PLACE(dense_saved);
+PLACE(dense_in_taken);
+PLACE(dense_in_called);
+PLACE(dense_main);
+PLACE(dense_in_main);
+
+UNIT(functions_begin_right_behind_calls_that_do_not_come_back)
+{
+    main_at = (uint64_t)(dense_main - dense);
+    run(dense, dense_end, true);
+    CHECK(dense_saved - dense, DEPTH(24));
+    CHECK(dense_in_taken - dense, DEPTH(16));
+    CHECK(dense_in_called - dense, DEPTH(16));
+    CHECK(dense_in_main - dense, DEPTH(16));
+    main_at = UINT64_MAX;
+}
+
+CODE(glibc_start, "endbr64; xor %ebp, %ebp; lea glibc_main(%rip), %rdi; call *%rax; glibc_main: ret");
+PLACE(glibc_main);
+
+UNIT(main_is_where_the_beginning_of_a_program_says)
+{
+    struct bytes begin = bytes_of(glibc_start, (size_t)(glibc_start_end - glibc_start));
+    ck_assert_int_eq(unsaid_main(begin), glibc_main - glibc_start);
+    for (size_t n = 0; n < 13; n++)
+        ck_assert_int_eq(unsaid_main(bytes_of(glibc_start, n)), 0);
 }
 
 UNIT(instructions_have_their_lengths)
