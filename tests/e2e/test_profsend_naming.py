@@ -76,12 +76,13 @@ def test_names_that_take_seconds_cost_no_sample(built):
         with running(sender, *busy):
             started(sender)
             wait_for(lambda: all(receiver.of(process.pid, "samples/count") for process in busy), "samples of all of them")
+            # The first report may be of nothing but how they began, which has names at once.
+            wait_for(lambda: figure(status, "profsend.naming.time") >= SECONDS, "names that take as long as they were meant to")
             stretched = figure(status, "profsend.windows.stretched")
-            took = figure(status, "profsend.naming.time")
             sender.stop()
             last = [line for line in sender.log().splitlines() if "own use:" in line][-1]
         said = {word: int(n) for word, n in re.findall(r"(\w+)=(\d+)", last)}
-        assert took >= SECONDS and stretched >= 1, (took, stretched, last)  # it was as slow as it was meant to be
+        assert stretched >= 1, (stretched, last)
         assert said["lost"] == said["dropped"] == 0, last
         # unsent: what a busy receiver did not take within the farewell
         assert said["sent"] + said["unsent"] == said["samples"] and len(receiver.hits) >= said["sent"], (last, len(receiver.hits))
