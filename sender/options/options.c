@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
@@ -89,10 +88,10 @@ static int read_file(struct options *o, int argc, char **argv, char *(*getvar)(c
     return path ? options_file_read(o, path, getvar, e) : 0;
 }
 
-static bool is_encrypted(const char *endpoint)
+static bool is_encrypted(const char *to)
 {
-    return endpoint &&
-           (strncasecmp(endpoint, "https://", 8) == 0 || strncasecmp(endpoint, "grpcs://", 8) == 0);
+    cleanup(endpoint_release) struct endpoint endpoint = {0};
+    return to && endpoint_parse(&endpoint, to, 0, NULL) == 0 && endpoint.tls;
 }
 
 static int check_file(const char *path, struct error *e)
@@ -105,7 +104,7 @@ static int check_destination(const struct options *o, const char *to, struct err
 {
     cleanup(endpoint_release) struct endpoint endpoint = {0};
     int r = to ? endpoint_parse(&endpoint, to, 0, e) : 0;
-    if (r < 0 || !is_encrypted(to))
+    if (r < 0 || !endpoint.tls)
         return r;
     r = check_file(o->tls.ca_file, e);
     r = r < 0 ? r : check_file(o->tls.cert_file, e);
