@@ -147,9 +147,8 @@ def test_long_waits_are_likelier_and_sums_stay(truth, how):
             error = SIGMAS * math.sqrt(sum(value ** 2 for value in own)) / 1e9
             assert abs(sum(own) / 1e9 - waited) <= error + 0.02 * waited, (sum(own) / 1e9, waited, error, len(own))
             is_short = waited / naps < period / 2e9  # naps of 3 ms; the others sleep for 2 to 22
-            # A wait weighs a period, so often as it is a part of one, or itself: the squares of both, and half as much for chance; at
-            # leave more, as what it weighs is guessed, and waits differ on a busy machine.
-            allowed = (2.5 if how else 1.5) * SIGMAS * math.sqrt(waited * period / 1e9 + squares)
+            # A wait weighs a period, so often as it is a part of one, or itself: the squares of both, and half as much for chance.
+            allowed = 1.5 * SIGMAS * math.sqrt(waited * period / 1e9 + squares)
             assert error < allowed and (not is_short or len(own) < 0.6 * naps), (error, allowed, waited, len(own), naps)
             if not how:  # at leave what a wait stands for is by what the thread's last ones were
                 assert min(own) >= period - 1, min(own)
@@ -272,7 +271,7 @@ def test_a_request_that_is_merged_ends_there(truth):
         except OSError as e:
             pytest.skip(f"no requests are merged here: {e}")
         (pid, said), = profiled(receiver, ["--no-cpu", "--block-io", "--include", "executable=pg-truth"], [truth, "merge", "4", disk])
-        assert int((about / "stat").read_text(encoding="ascii").split()[5]) >= 20  # writes merged; on a busy machine they come more slowly
+        assert int((about / "stat").read_text(encoding="ascii").split()[5]) >= 100  # writes merged
         own = [hit.value / 1e9 for hit in receiver.of(pid, "block_io/nanoseconds")]
         # Its memory serves the next request; who takes that for the first sees it last for the whole rest in between.
         assert len(own) >= 2000 and max(own) <= said["longest"], (len(own), max(own), said)
