@@ -60,8 +60,7 @@ def test_processes_of_1_ms_are_whole(tmp_path, linked):
         whole = [hit for hit in named if "profsend.stack.incomplete" not in hit.attributes or hit in between]
         said = (len(warm), len(placed), len(named), [(hit.attributes.get("profsend.stack.incomplete"), hit.names) for hit in warm
                                                      if hit not in whole][:9])
-        # On a busy machine some end before their pages can be read (10 of 482 once): counted, and cut.
-        assert len(warm) >= 100 and len(placed) >= 0.96 * len(warm) and len(between) < len(warm) / 4, said
+        assert len(warm) >= 100 and len(placed) >= 0.98 * len(warm) and len(between) < len(warm) / 4, said
         if linked == "static":  # of the C library's own functions no name is there where its debug symbols are not installed
             assert len(whole) >= 0.97 * len(warm), said
 
