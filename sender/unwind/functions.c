@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/base/macros.h"
 
@@ -85,6 +86,7 @@ void functions_close(struct functions *f)
     cfi_release(&f->image.frames);
     cfi_release(&f->debug);
     go_close(&f->go);
+    vec_release(&f->fences);
     vec_release(&f->listed);
     *f = (struct functions){0};
 }
@@ -96,6 +98,7 @@ struct search {
     /* Function i. False: it is damaged, or in another segment. */
     bool (*at)(struct search *s, uint32_t i, struct function *ret);
     uint32_t n;
+    bool has_fences; /* else it is all in memory */
 };
 
 static bool in_segment(const struct image_segment *segment, uint64_t address, uint64_t *ret)
@@ -152,23 +155,58 @@ static bool is_before(struct search *s, uint32_t i, uint64_t offset)
     return (int64_t)(one.offset - s->segment->offset) < 0;
 }
 
-/* Narrows the first function that does not begin before an offset down to [*from, *to]: functions lie about
- * evenly, so a look at where it should be says more than one at the middle. Each look is one read. */
+/* The first fence that is not before an address. */
+static uint32_t fence_at(const struct functions *f, uint64_t address)
+{
+    return first_where(f->fences.n, i, f->fences.p[i].address >= address);
+}
+
+/* Remembers where function i begins, unless that contradicts what is remembered: a damaged table. */
+static void put_fence(struct search *s, uint32_t i)
+{
+    struct functions *f = s->f;
+    struct function one;
+    if (!s->has_fences || f->fences.n >= FUNCTIONS_FENCES || !s->at(s, i, &one))
+        return;
+    struct function_fence fence = {i, one.offset - s->segment->offset + s->segment->address};
+    uint32_t at = fence_at(f, fence.address);
+    if ((at > 0 && f->fences.p[at - 1].i >= i) || (at < f->fences.n && f->fences.p[at].i <= i) ||
+        vec_append(&f->fences, fence) < 0)
+        return;
+    memmove(&f->fences.p[at + 1], &f->fences.p[at], (f->fences.n - 1 - at) * sizeof fence);
+    f->fences.p[at] = fence;
+}
+
+/* Narrows the first function that does not begin before an offset down to [*from, *to]: to what is between
+ * two fences; and there functions lie about evenly, so a look at where it should be says more than one at the
+ * middle. Each look is one read. */
 static void approach(struct search *s, uint64_t offset, uint32_t *from, uint32_t *to)
 {
-    uint64_t low = s->segment->offset, high = low + s->segment->size;
-    for (int i = 0; i<LOOKS && * to - *from> FUNCTIONS_PART && offset > low && offset < high; i++) {
-        struct function one;
+    const uint64_t address = offset - s->segment->offset + s->segment->address;
+    uint64_t low = s->segment->address, high = low + s->segment->size;
+    const uint32_t fence = s->has_fences ? fence_at(s->f, address) : 0;
+    if (fence > 0) {
+        *from = s->f->fences.p[fence - 1].i + 1;
+        low = max_of(low, s->f->fences.p[fence - 1].address);
+    }
+    if (s->has_fences && fence < s->f->fences.n) {
+        *to = s->f->fences.p[fence].i;
+        high = min_of(high, s->f->fences.p[fence].address);
+    }
+    for (int i = 0; i<LOOKS && * to - *from> FUNCTIONS_PART && address > low && address < high; i++) {
         uint32_t n = *to - *from - 1;
-        uint32_t at = *from + (uint32_t)((double)n * (double)(offset - low) / (double)(high - low));
+        uint32_t at = *from + (uint32_t)((double)n * (double)(address - low) / (double)(high - low));
         uint32_t first = max_of(at / FUNCTIONS_PART * FUNCTIONS_PART, *from);
         uint32_t last = min_of(at / FUNCTIONS_PART * FUNCTIONS_PART + FUNCTIONS_PART, *to) - 1;
+        struct function one;
+        put_fence(s, first);
+        put_fence(s, last);
         if (!is_before(s, first, offset)) {
             *to = first;
-            high = s->at(s, first, &one) ? one.offset : high;
+            high = s->at(s, first, &one) ? one.offset - s->segment->offset + s->segment->address : high;
         } else if (is_before(s, last, offset)) {
             *from = last + 1;
-            low = s->at(s, last, &one) ? one.offset : low;
+            low = s->at(s, last, &one) ? one.offset - s->segment->offset + s->segment->address : low;
         } else {
             *from = first;
             *to = last;
@@ -194,8 +232,9 @@ static uint32_t take(struct search *s, uint64_t from, uint64_t to, struct functi
 uint32_t functions_around(struct functions *f, const struct image_segment *segment, uint64_t from,
                           uint64_t to, struct function *ret, uint32_t max)
 {
-    struct search frames = {f, segment, table_at, f->image.n_table},
-                  list = {f, segment, list_at, f->listed.n}, go = {f, segment, go_at, f->go.n};
+    const bool is_go = f->go.n > f->image.n_table;
+    struct search frames = {f, segment, table_at, f->image.n_table, !is_go},
+                  list = {f, segment, list_at, f->listed.n, false}, go = {f, segment, go_at, f->go.n, is_go};
     uint32_t n = take(&frames, from, to, ret, max - 1);
     uint64_t restorer, end = segment->offset + segment->size;
     n += take(&list, from, to, ret + n, max - 1 - n);

@@ -35,13 +35,22 @@ struct function {
  * to each other. */
 #define FUNCTIONS_PART 128u
 
+/* Where searches have looked: pages of code are asked for one after the other, and what one search has read
+ * of the table leads the next ones past most of it. Of one source: the linker's table, or Go's. */
+#define FUNCTIONS_FENCES 256u
+struct function_fence {
+    uint32_t i;       /* function i … */
+    uint64_t address; /* … begins here (ELF address) */
+};
+
 struct functions {
     struct image image;
     uint32_t part, n_part; /* which part of the table is below, and how many entries of it; n 0: none */
     int32_t entry[FUNCTIONS_PART][2];
-    struct go_frames go;         /* .n 0: no Go program */
-    struct cfi_section debug;    /* .debug_frame; size 0: there is none, or Go's table tells more */
-    VEC(struct function) listed; /* of sections without a table, by offset */
+    VEC(struct function_fence) fences; /* ascending by both */
+    struct go_frames go;               /* .n 0: no Go program */
+    struct cfi_section debug;          /* .debug_frame; size 0: there is none, or Go's table tells more */
+    VEC(struct function) listed;       /* of sections without a table, by offset */
 };
 
 /* Opens a file's; the source must outlive it. 0; IMAGE_NONE; -ENOMEM. */
