@@ -168,27 +168,73 @@ static void look_at(const struct looking *l, const Elf64_Sym *symbol)
         take(l->s, symbol, l->names->offset + symbol->st_name, l->answers, l->n);
 }
 
-/* Symbols of one page are often neighbours in the table, too: read with the first. */
-#define NEIGHBOURS 8u
-
-static bool look_at_page(const struct looking *l, const struct symtab_index *x, uint64_t page)
+static bool look_at_number(const struct looking *l, uint32_t number)
 {
-    Elf64_Sym near[NEIGHBOURS];
-    const uint32_t *symbol, n_symbols = (uint32_t)(l->symbols->size / sizeof *near);
-    uint32_t n = symtab_index_page(x, page, &symbol), from = 0, behind = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (symbol[i] >= n_symbols)
+    Elf64_Sym symbol;
+    if (number >= l->symbols->size / sizeof symbol ||
+        !source_read(l->s, l->symbols->offset + (uint64_t)number * sizeof symbol, &symbol, sizeof symbol))
+        return false;
+    look_at(l, &symbol);
+    return true;
+}
+
+/* Looks at the symbols of a page that begin in [from, to]. */
+static bool look_between(const struct looking *l, const struct symtab_page *p, uint64_t from, uint64_t to)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        uint64_t start = symtab_page_start(p, i);
+        if (start >= from && start <= to && !look_at_number(l, p->symbol[i].number))
             return false;
-        if (symbol[i] >= behind) {
-            from = symbol[i];
-            behind = min_of(from + NEIGHBOURS, n_symbols);
-            if (!source_read(l->s, l->symbols->offset + from * sizeof *near, near,
-                             (behind - from) * sizeof *near))
-                return false;
-        }
-        look_at(l, &near[symbol[i] - from]);
     }
     return true;
+}
+
+/* Whether what begins before its symbol is of no interest any more. */
+static bool is_covered(const struct symtab_answer *a)
+{
+    return a->name_at && a->symbol_size > 0;
+}
+
+/* Symbols that are looked at one after the other; of more that do not help, all at once. */
+#define NEAREST_MAX 8
+
+/* Looks at the symbols of an address's page that begin before it, the nearest first, until one has it. */
+static bool look_before(const struct looking *l, const struct symtab_page *p, const struct symtab_answer *a)
+{
+    uint64_t to = a->address;
+    for (int tries = 0; tries < NEAREST_MAX; tries++) {
+        uint64_t nearest = 0;
+        for (uint32_t i = 0; i < p->n; i++)
+            if (symtab_page_start(p, i) <= to)
+                nearest = max_of(nearest, symtab_page_start(p, i));
+        if (nearest == 0)
+            return true;
+        if (!look_between(l, p, nearest, nearest))
+            return false;
+        if (is_covered(a) && nearest <= a->symbol)
+            return true;
+        to = nearest - 1;
+    }
+    return look_between(l, p, 0, to);
+}
+
+/* And at those of a page that begin behind it, until there is an edge. */
+static bool look_behind(const struct looking *l, const struct symtab_page *p, const struct symtab_answer *a)
+{
+    uint64_t from = a->address;
+    for (int tries = 0; tries < NEAREST_MAX; tries++) {
+        uint64_t nearest = a->end;
+        for (uint32_t i = 0; i < p->n; i++)
+            if (symtab_page_start(p, i) > from)
+                nearest = min_of(nearest, symtab_page_start(p, i));
+        for (uint32_t i = 0; i < p->n && a->end > nearest; i++)
+            if (symtab_page_start(p, i) == nearest && !look_at_number(l, p->symbol[i].number))
+                return false;
+        if (a->end <= nearest)
+            return true;
+        from = nearest;
+    }
+    return look_between(l, p, from, a->end);
 }
 
 /* Pages without a symbol that are gone through for the edges around an address. */
@@ -201,20 +247,23 @@ static bool look_by_index(const struct looking *l, const struct symtab_index *x)
     for (uint32_t i = 0; i < l->n; i++) {
         const struct symtab_answer *a = &l->answers[i];
         const uint64_t page = a->address >> SYMTAB_PAGE_BITS;
-        if (!look_at_page(l, x, page))
+        struct symtab_page p = symtab_index_page(x, page);
+        if (!look_before(l, &p, a) || !look_behind(l, &p, a))
             return false;
         for (uint64_t at = page; at > 0; at--) {
             uint64_t begin = at << SYMTAB_PAGE_BITS;
             if (a->start >= begin || (i > 0 && a[-1].address >= begin))
                 break;
-            if (page - at == REACH || !look_at_page(l, x, at - 1))
+            p = symtab_index_page(x, at - 1);
+            if (page - at == REACH || !look_between(l, &p, is_covered(a) ? a->symbol + 1 : 0, p.last))
                 return false;
         }
         for (uint64_t at = page;; at++) {
-            uint64_t last = at << SYMTAB_PAGE_BITS | ((1u << SYMTAB_PAGE_BITS) - 1);
+            uint64_t last = symtab_index_page(x, at).last;
             if (a->end <= last || (i + 1 < l->n && a[1].address <= last))
                 break;
-            if (at - page == REACH || !look_at_page(l, x, at + 1))
+            p = symtab_index_page(x, at + 1);
+            if (at - page == REACH || !look_behind(l, &p, a))
                 return false;
         }
     }

@@ -34,7 +34,7 @@ static bool put(struct symtab_index *x, const Elf64_Sym *symbol, uint32_t number
         if (*used == room || *end == room)
             return false;
         if (x->symbol)
-            x->symbol[*end] = number;
+            x->symbol[*end] = (struct symtab_entry){number, (uint32_t)symbol->st_value};
         ++*end;
         ++*used;
     }
@@ -91,11 +91,12 @@ bool symtab_index_make(struct symtab_index *x, const struct source *s, const str
     return x->n;
 }
 
-uint32_t symtab_index_page(const struct symtab_index *x, uint64_t page, const uint32_t **ret)
+struct symtab_page symtab_index_page(const struct symtab_index *x, uint64_t page)
 {
     const uint32_t *begin = &x->begin[page % x->n];
-    *ret = x->symbol + begin[0];
-    return begin[1] - begin[0];
+    return (struct symtab_page){.last = page << SYMTAB_PAGE_BITS | ((1u << SYMTAB_PAGE_BITS) - 1),
+                                .symbol = x->symbol + begin[0],
+                                .n = begin[1] - begin[0]};
 }
 
 void symtab_index_release(struct symtab_index *x)
@@ -107,5 +108,5 @@ void symtab_index_release(struct symtab_index *x)
 
 size_t symtab_index_memory(const struct symtab_index *x)
 {
-    return x->n ? (x->n + 2 + x->begin[x->n]) * sizeof *x->begin : 0;
+    return x->n ? (x->n + 2) * sizeof *x->begin + x->begin[x->n] * sizeof *x->symbol : 0;
 }
