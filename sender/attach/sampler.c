@@ -342,6 +342,13 @@ void sampler_stop(struct sampler *s)
     }
 }
 
+static void unmap_rests(struct sampler *s)
+{
+    if (s->rests.n)
+        munmap((void *)s->rests.p, s->rests.n);
+    s->rests = bytes_of(NULL, 0);
+}
+
 struct sampler *sampler_close(struct sampler *s)
 {
     if (!s)
@@ -351,7 +358,7 @@ struct sampler *sampler_close(struct sampler *s)
     ring_buffer__free(s->ring);
     ring_buffer__free(s->wants);
     shards_close(&s->shards);
-    sampler_idle(s);
+    unmap_rests(s);
     if (s->returned_fd >= 0)
         close(s->returned_fd);
     buffer_release(&s->returned);
@@ -410,14 +417,27 @@ int sampler_wants(struct sampler *s, const struct sampler_asked *asked)
     return ring_buffer__consume(s->wants);
 }
 
+/* The first ones are next when none is under way: they serve nearly all walks, and stay mapped. */
+static void begin_again(struct sampler *s)
+{
+    __u64 turn = __atomic_load_n(&s->skel->bss->rest_turn, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < s->n_rests; i++)
+        if (__atomic_load_n(&s->skel->bss->rest_takers[i], __ATOMIC_ACQUIRE))
+            return;
+    /* Who takes one counts the turn first: then this fails. */
+    (void)__atomic_compare_exchange_n(&s->skel->bss->rest_turn, &turn, UINT64_MAX, false, __ATOMIC_RELEASE,
+                                      __ATOMIC_RELAXED);
+}
+
 static void give_rest_back(struct sampler *s, const struct sample_head *head)
 {
     __atomic_fetch_sub(&s->skel->bss->rest_takers[head->rest], 1, __ATOMIC_RELEASE);
+    begin_again(s);
 }
 
-/* Walks come in turn, so that what is mapped for one is there for the next ones, too: to map each alone would
- * cost 19 us a walk instead of 7, and all of them at once would count as 4 MB of ours. */
-#define RESTS_MAPPED 4u
+/* Of many at once, those that come in turn: to map one is to enter 33 pages, some 100 us; and all of them
+ * would count as 4 MB of ours. */
+#define RESTS_MAPPED 2u
 
 const struct unwind_rest *sampler_rest(struct sampler *s, const struct sample_head *head)
 {
@@ -425,7 +445,7 @@ const struct unwind_rest *sampler_rest(struct sampler *s, const struct sample_he
     uint32_t first = head->rest - head->rest % RESTS_MAPPED;
     size_t before = first * size % UNWIND_PAGE_SIZE; /* in the page that it begins in */
     if (s->first_rest != first)
-        sampler_idle(s);
+        unmap_rests(s);
     if (s->rests.n == 0) {
         size_t n = before + min_of(RESTS_MAPPED, s->n_rests - first) * size;
         void *p = mmap(NULL, n, PROT_READ, MAP_SHARED, bpf_map__fd(s->skel->maps.unwind_rests),
@@ -439,13 +459,6 @@ const struct unwind_rest *sampler_rest(struct sampler *s, const struct sample_he
         s->first_rest = first;
     }
     return (const void *)(s->rests.p + before + (head->rest - first) * size);
-}
-
-void sampler_idle(struct sampler *s)
-{
-    if (s->rests.n)
-        munmap((void *)s->rests.p, s->rests.n);
-    s->rests = bytes_of(NULL, 0);
 }
 
 void sampler_far(struct sampler *s, uint32_t tid, uint64_t address, uint64_t sp)

@@ -70,9 +70,6 @@ int sampler_wants_fd(const struct sampler *s);
  * sampler_return. NULL: memory is out, and the sample is lost, and counted. */
 const struct unwind_rest *sampler_rest(struct sampler *s, const struct sample_head *head);
 
-/* Unmaps that memory, which would count as ours too, until it is asked for again: before a while without. */
-void sampler_idle(struct sampler *s);
-
 /* Says that a walk of a thread went on at an address that the rest, from sp on, did not have: for the next
  * one. */
 void sampler_far(struct sampler *s, uint32_t tid, uint64_t address, uint64_t sp);

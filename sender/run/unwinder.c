@@ -251,7 +251,6 @@ static void *run(void *argument)
         if (is_idle) {
             loader_rest(&u->loader);
             known_rest(u->known);
-            sampler_idle(u->sampler);
             malloc_trim(0);
         }
     }
