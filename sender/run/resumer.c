@@ -186,21 +186,25 @@ static const struct region *remember(struct resumer *r, const struct region *reg
 }
 
 /* Opens the process's mappings, to ask for one at a time, and asks whether those that the walk went through
- * still are there. False: this kernel cannot, or they are not to be had. */
+ * still are there; with them, as an errand costs more than ten answers, for others of the process that walks
+ * have come to. False: this kernel cannot, or they are not to be had. */
 static bool open_mappings(struct resumer *r)
 {
-    struct maps_asked asked[UNWIND_REST_WAYS + 1] = {{.address = r->rest->at.ip}};
-    const struct unwind_mapping *way[UNWIND_REST_WAYS + 1];
-    uint32_t n = 1;
+    struct maps_asked asked[MAPS_ASK_MAX] = {{.address = r->rest->at.ip}};
+    const struct unwind_mapping *way[MAPS_ASK_MAX];
+    uint32_t n_ways = 1, n;
     if (r->cannot_ask || !allowance_take(r->share, 0))
         return false;
     for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
-        way[n] = &r->rest->way[i];
-        if (!(r->rest->ways >> i & 1) || (!way[n]->serial && !way[n]->is_pending))
+        way[n_ways] = &r->rest->way[i];
+        if (!(r->rest->ways >> i & 1) || (!way[n_ways]->serial && !way[n_ways]->is_pending))
             continue; /* generated code comes and goes */
-        asked[n].address = way[n]->start;
-        n++;
+        asked[n_ways].address = way[n_ways]->start;
+        n_ways++;
     }
+    n = n_ways;
+    for (uint32_t i = r->process->mappings.n; i-- > 0 && n < MAPS_ASK_MAX; n++)
+        asked[n].address = r->process->mappings.p[i].start;
     if (maps_ask(&r->maps, r->folder, r->rest->user, asked, n) < 0)
         return false;
     r->cannot_ask = asked[0].found == MAPS_CANNOT;
@@ -210,7 +214,8 @@ static bool open_mappings(struct resumer *r)
         bool is_there = asked[i].found == 0;
         if (is_there)
             (void)remember(r, now);
-        if (i > 0 && (!is_there || now->start != way[i]->start || now->end - now->start != way[i]->length))
+        if (i > 0 && i < n_ways &&
+            (!is_there || now->start != way[i]->start || now->end - now->start != way[i]->length))
             r->knows_mappings = false;
     }
     if (r->cannot_ask)
