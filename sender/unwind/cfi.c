@@ -48,8 +48,9 @@ static uint64_t read_format(struct reader *r, uint8_t encoding)
     }
 }
 
-/* A part read at once: neighbouring functions have their entries side by side. */
-#define WINDOW_BYTES 16384u
+/* A part read at once: neighbouring functions have their entries side by side, and those of a page of code
+ * take one KB or two. */
+#define WINDOW_BYTES 4096u
 
 void cfi_release(struct cfi_section *section)
 {
