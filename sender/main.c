@@ -18,6 +18,7 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/io/signal.h"
+#include "sender/run/again.h"
 #include "sender/run/privilege.h"
 #include "sender/run/program.h"
 
@@ -212,8 +213,11 @@ static int start_handles(struct program *p)
 static int run(struct program *p)
 {
     int status = program_open(p);
-    if (status)
+    if (status) {
+        again_back(p->argv);
         return status; /* the process ends: the kernel detaches and frees what was opened */
+    }
+    again_settle();
     int r = start_handles(p);
     if (r < 0) {
         log_error("starting: %s", uv_strerror(r));
@@ -264,6 +268,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
     if (options_read(&p.options, argc, argv, getenv, &e) < 0) {
         fprintf(stderr, "profsend: %s\n", e.text);
+        again_back(argv);
         return EXIT_USAGE;
     }
     if (p.options.help) {
@@ -283,8 +288,8 @@ int main(int argc, char **argv)
     p.argv = argv;
     int status = run(&p);
     if (p.again && !p.delivery.was_left) {
-        execv("/proc/self/exe", argv);
-        log_error("starting anew: %s", strerror(errno));
+        int r = again_start(argv, p.options.text);
+        log_error("starting anew: %s", strerror(-r));
         status = EXIT_FAILED;
     }
     if (p.is_late) {

@@ -140,6 +140,8 @@ int options_file_read(struct options *o, const char *path, char *(*getvar)(const
     int result = settings_file_read(path, &text, e);
     if (result == SETTINGS_UNREADABLE)
         result = -EINVAL; /* it is the user who named the file */
+    if (result == 0 && text.n && !(o->text = arena_copy(&o->arena, buffer_bytes(&text))).p)
+        result = error_set(e, -ENOMEM, "out of memory");
     if (result == 0)
         result = settings_file_open(&r.file, path, buffer_bytes(&text), &options, e);
     if (result == 0)

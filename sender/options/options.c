@@ -85,6 +85,8 @@ static int read_file(struct options *o, int argc, char **argv, char *(*getvar)(c
         else if (strcmp(argv[i], "--config") == 0 && i + 1 < argc)
             path = argv[++i];
     }
+    const char *instead = path ? getvar(OPTIONS_FILE_INSTEAD) : NULL;
+    path = instead ? instead : path;
     return path ? options_file_read(o, path, getvar, e) : 0;
 }
 

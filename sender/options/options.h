@@ -11,6 +11,10 @@
 #include "proto/base/error.h"
 #include "sender/options/values.h"
 
+/* A variable of the environment: this file is read instead of the one that --config names. Set by a program
+ * that starts anew (sender/run/again.h). */
+#define OPTIONS_FILE_INSTEAD "PROFSEND_FILE_INSTEAD"
+
 /* Defaults, then the file of --config, then the environment (`getvar`, as getenv(3)), then the command line.
  * 0, -EINVAL with *e for the user, or -ENOMEM. On failure nothing is to be released. */
 int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(const char *), struct error *e);

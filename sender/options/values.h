@@ -51,6 +51,7 @@ struct options {
     struct client_header header[OPTIONS_HEADERS_MAX];
     uint32_t n_headers;
     const char *config; /* the file it was read from; NULL: none */
+    struct bytes text;  /* what that said; the arena's */
     const char *spool;  /* folder; NULL: requests wait in memory */
     uint64_t spool_bytes;
     const char *name_cache; /* folder; NULL: names are not kept on disk */

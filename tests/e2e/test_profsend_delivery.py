@@ -1,9 +1,11 @@
 """How profsend is configured, delivers, reports on itself, and which rights it keeps."""
 import contextlib
+import os
 import pathlib
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import urllib.request
@@ -186,7 +188,6 @@ def test_it_reports_on_itself(truth):
 
 
 def test_a_stalled_visitor_keeps_nobody_out():
-    import socket
     sender = start("--endpoint", "http://127.0.0.1:1", "--status", "127.0.0.1:0")
     with running(sender):
         port = int(wait_for(lambda: re.search(r"status page at port (\d+)", sender.log()), "the status page").group(1))
@@ -224,6 +225,32 @@ def test_a_file_configures_and_sighup_reads_it_again(truth, tmp_path):
                 wait_for(lambda: "Z" not in states_of_children(sender.pid), "an end of all who ran errands for it before")
                 assert sender.stop() == 0, sender.log()
         assert {about["process.executable.name"] for pid, about in receiver.resources.items() if pid == busy.pid} == {"pg-truth"}
+
+
+def test_a_file_that_it_cannot_start_with_ends_nothing(tmp_path):
+    """What only a start shows: it goes on with the file it had, and with the next one that is right."""
+    file, taken = tmp_path / "profsend.yaml", socket.create_server(("127.0.0.1", 0))
+    no_folder = tmp_path / "file"
+    no_folder.write_text("")
+    good = "endpoint: http://127.0.0.1:1\nfrequency: {}\n"
+    file.write_text(good.format(50))
+    with running(Process([BUILD / "profsend", "--config", file])) as sender, taken:
+        started(sender)
+        for line, why in ((f"status: 127.0.0.1:{taken.getsockname()[1]}", "address already in use"),
+                          ("status: nowhere", '"nowhere" is not ADDRESS:PORT'),
+                          (f"spool: {no_folder}", f"spool folder {no_folder}: "),
+                          ("probe: /no/such:function", "/no/such")):
+            before = sender.log().count("CPUs at 50 Hz")
+            file.write_text(good.format(100) + line + "\n")
+            sender.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: sender.log().count("CPUs at 50 Hz") > before or not sender.alive(), "its going on")
+            told = sender.log().rsplit("SIGHUP: starting anew", 1)[1]
+            assert sender.alive() and why in told and "going on with what it had" in told, sender.log()
+        file.write_text(good.format(100))
+        sender.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "CPUs at 100 Hz" in sender.log() or not sender.alive(), "a start with what is right")
+        assert not [o for o in pathlib.Path(f"/proc/{sender.pid}/fd").iterdir() if "memfd" in os.readlink(o)], "texts that stay"
+        sender.stop()
 
 
 def states_of_children(pid):
