@@ -9,6 +9,7 @@
 #include "sender/symbolize/demangle.h"
 #include "sender/symbolize/dwarf/dwarf.h"
 #include "sender/symbolize/go/pclntab.h"
+#include "sender/symbolize/elf/extent.h"
 #include "sender/symbolize/elf/stub.h"
 #include "sender/symbolize/elf/symtab.h"
 #include "sender/symbolize/elf/unpack.h"
@@ -212,6 +213,29 @@ static void mark_stubs(struct batch *b)
     }
 }
 
+/* What is exported says nothing of the functions between, of which a stripped file has no symbols: one that
+ * does not say how long it is ends where its code does. (musl's memset was what every thread began in.) */
+static void mark_ends(struct batch *b)
+{
+    uint64_t start = 0, may = 0, end = 0; /* of the one before */
+    for (uint32_t i = 0; i < b->n; i++) {
+        struct symtab_answer *a = &b->answer[i];
+        if (!a->name_at || a->symbol_size || b->name_table[i] == IN_STUB)
+            continue;
+        if (start != a->start || may != a->end) {
+            start = a->start;
+            may = a->end;
+            end = extent_end(b->r->source, start, may);
+        }
+        if (a->address < end) {
+            a->end = end;
+        } else {
+            a->start = end;
+            a->name_at = 0;
+        }
+    }
+}
+
 /* Of C libraries without symbols: what calls `main` is in no table of exported ones, but stands before the
  * function that calls it (glibc's __libc_start_call_main, musl's second stage), and without it the stack of
  * each C program has a root nobody knows. It is called as that function is. */
@@ -395,8 +419,10 @@ static void resolve_batch(struct batch *b, const struct resolve_want *want)
     search_tables(b);
     mark_start(b);
     mark_stubs(b);
-    if (!has_symbols(b->r))
+    if (!has_symbols(b->r)) {
+        mark_ends(b);
         name_c_library_start(b);
+    }
     for (uint32_t i = 0; i < b->n; i++)
         query[i] = (struct dwarf_query){.address = want[i].address,
                                         .start = answer[i].start,

@@ -2,7 +2,7 @@
 #include "sender/unwind/switches.h"
 
 #include "proto/base/macros.h"
-#include "sender/unwind/instruction.h"
+#include "sender/symbolize/elf/instruction.h"
 
 #define RAX 0
 #define RCX 2

@@ -16,7 +16,7 @@
 #include "sender/unwind/unsaid.h"
 
 #include "proto/base/macros.h"
-#include "sender/unwind/instruction.h"
+#include "sender/symbolize/elf/instruction.h"
 
 /* Registers' numbers. */
 #define RBX 3u

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "sender/unwind/instruction.h"
+#include "sender/symbolize/elf/instruction.h"
 #include "sender/unwind/unsaid.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unwind/walk.h"

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "sender/unwind/instruction.h"
+#include "sender/symbolize/elf/instruction.h"
 #include "sender/unwind/unsaid.h"
 
 /* Code between two labels, and places in it. */

@@ -3,8 +3,8 @@
  * One instruction of x86-64: how long it is, and of what it does as much as moves the stack (Intel SDM,
  * volume 2, chapter 2 and appendix A).
  */
-#ifndef SENDER_UNWIND_INSTRUCTION_H
-#define SENDER_UNWIND_INSTRUCTION_H
+#ifndef SENDER_SYMBOLIZE_ELF_INSTRUCTION_H
+#define SENDER_SYMBOLIZE_ELF_INSTRUCTION_H
 
 #include <stdbool.h>
 #include <stdint.h>

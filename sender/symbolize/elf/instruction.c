@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sender/unwind/instruction.h"
+#include "sender/symbolize/elf/instruction.h"
 
 #include "proto/base/macros.h"
 
