@@ -589,7 +589,8 @@ static __always_inline int send_stack(void *ctx, const __u64 *regs, struct scrat
     int is_first = !s->head.is_kernel_thread && !s->walk.is_remembered && is_new(s, slot);
     if (UNLIKELY(s->head.user_end == UNWIND_END_MISSING)) {
         if (send_rest(slot)) {
-            if (s->walk.wants_runtime) /* what it wants of tables is loaded as it is walked on */
+            /* What it wants of tables is loaded as it is walked on, by the mapping; moved code has none. */
+            if (s->walk.wants_runtime || !s->walk.wanted_end)
                 send_want(s, slot);
             return 1;
         }

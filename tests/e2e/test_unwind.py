@@ -18,7 +18,7 @@ import struct
 import subprocess
 
 import pytest
-from profiles import Receiver, started
+from profiles import Receiver, seen, started
 from programs import BUILD, ROOT, Process, running, wait_for
 
 SOURCE = ROOT / "tests/unwind"
@@ -308,6 +308,17 @@ def test_known_stacks_are_seen_whole(built):
     assert not bad, "\n".join(f"{line}\n    " + "\n    ".join(map(str, odd)) for line, odd in bad)
     assert sum(settled) / len(settled) >= AIM, table
     assert sum(with_names) / len(with_names) >= NAMED, table
+
+
+def test_code_that_was_moved_before_we_came_is_known(tmp_path):
+    """Its file is in no mapping, and nothing has met it: it is the process's executable."""
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", f"-I{ROOT}", SOURCE / "moved.c", "-o", tmp_path / "moved"], check=True)
+    program = Process([tmp_path / "moved"])
+    stacks = seen(program, 100, first=FIRST).of(program.pid)
+    hits = sum(n for s, n in stacks.items() if not s.first)
+    good = sum(n for s, n in stacks.items() if not s.first and not s.incomplete and
+               holds([name for name, kind in zip(s.names, s.kinds) if kind != "kernel"], MAIN))
+    assert good >= LEAST * hits, stacks
 
 
 def test_a_stack_that_is_too_deep_says_so(tmp_path):
