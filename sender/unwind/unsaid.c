@@ -27,6 +27,9 @@
 /* As unsaid_frame.base: there is no caller. */
 #define NOBODY (REGISTER_NONE + 1)
 
+/* As unsaid_frame.rbp: it was not kept, and is 0, as of who has no caller (psABI, "Stack State"). */
+#define ZEROED (-1)
+
 /* Bytes of one frame: what has more is no frame. */
 #define FRAME_MAX (1 << 20)
 
@@ -207,6 +210,8 @@ static void apply(struct unsaid_frame *f, const struct instruction *is)
     }
     if (is->has_operands) {
         operate(f, is);
+        if ((op == 0x31 || op == 0x33) && is->rm == RBP && is->reg == RBP && !f->rbp)
+            f->rbp = ZEROED;
     } else if (op >= 0x50 && op <= 0x57) {
         push_register(f, is->rm);
     } else if (op >= 0x58 && op <= 0x5f) {
@@ -447,7 +452,11 @@ static enum verdict act(struct sweep *s, size_t at, const struct instruction *is
         if (f->base == NOBODY)
             return OPEN;
         apply(f, is);
-        f->is_known = !f->has_rsp || f->depth >= called.depth; /* else nobody returns from there */
+        if (f->has_rsp && f->depth < called.depth) { /* nobody returns from there: a thread may begin */
+            f->is_known = false;
+            if (f->rbp == ZEROED)
+                *f = begun;
+        }
         return OPEN;
     default: return OPEN;
     }
@@ -602,7 +611,7 @@ static struct unwind_rule rule_of(const struct unsaid_frame *f)
     } else {
         return (struct unwind_rule){0};
     }
-    if (f->rbp) {
+    if (f->rbp > 0) {
         rule.rbp = f->rbp <= INT16_MAX ? UNWIND_RBP_AT_CFA : UNWIND_RBP_LOST;
         rule.rbp_offset = (int16_t)-f->rbp;
     } else if (is_by_rbp) {

@@ -28,7 +28,7 @@ struct unsaid_frame {
     int32_t depth;      /* has_rsp: the CFA is rsp + depth */
     int32_t base_depth; /* it is base + base_depth … */
     int32_t slot;       /* … and, has_slot, that base is stored at rsp + slot, or at rbp + slot */
-    int32_t rbp;        /* the caller's rbp is at CFA - rbp; 0: in place */
+    int32_t rbp;        /* the caller's rbp is at CFA - rbp; 0: in place; -1: nowhere, nobody returns */
 };
 
 /* Memory to work in, 68 KiB. */

@@ -234,7 +234,8 @@ UNIT(what_contradicts_itself_is_not_believed)
     CHECK(wrong_good + 1 - wrong, DEPTH(16));
 }
 
-/* As musl's clone: who has taken what is below its return address off never returns. */
+/* As musl's clone: who has taken what is below its return address off never returns; without a frame pointer
+ * it is what a thread begins with. */
 CODE(child, "test %eax, %eax; jnz 1f; xor %ebp, %ebp; pop %rdi; child_popped: call *%r9; hlt\n1: ret");
 PLACE(child_popped);
 
@@ -242,8 +243,20 @@ UNIT(a_stack_that_nobody_returns_on)
 {
     run(child, child_end, true);
     CHECK(0, DEPTH(8));
-    CHECK(child_popped - child, NOTHING);
+    CHECK(child_popped - child, .cfa = UNWIND_CFA_ROOT);
     CHECK(child_end - 1 - child, DEPTH(8));
+}
+
+/* As musl's vfork, which does return. */
+CODE(kept, "pop %rdx; kept_popped: syscall; push %rdx; ret\nkept_next: push %rbx; pop %rbx; ret");
+PLACE(kept_popped);
+PLACE(kept_next);
+
+UNIT(a_return_address_that_is_kept_elsewhere)
+{
+    run(kept, kept_end, true);
+    CHECK(kept_popped - kept, NOTHING);
+    CHECK(kept_next + 1 - kept, DEPTH(16));
 }
 
 /* As musl's and Free Pascal's first code. */
