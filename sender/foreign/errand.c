@@ -27,11 +27,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
 
@@ -56,6 +58,7 @@ struct runner {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t back = PTHREAD_COND_INITIALIZER;
 static struct kept kept[ERRAND_USERS + 1];
+static struct errand *out; /* those that were left */
 static struct runner *idle;
 static pid_t our_pid;
 static uint32_t generation; /* of those who go */
@@ -107,10 +110,23 @@ static struct kept *place_for(uint32_t user, uint64_t now)
     return NULL;
 }
 
+/* Under the lock: whether somebody was left where an errand goes. */
+static bool is_kept_there(const struct errand *e)
+{
+    const struct errand *other = e->where ? out : NULL;
+    while (other && (other->user != e->user || other->where != e->where))
+        other = other->next;
+    return other != NULL;
+}
+
 /* Under the lock: it was left, and is back. */
 static void come_back_late(struct errand *e)
 {
     struct kept *k = kept_of(e->user);
+    struct errand **at = &out;
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
     if (k && k->n_out)
         k->n_out--;
     e->forget(e);
@@ -263,6 +279,8 @@ static void leave(struct errand *e, bool was_known)
     const uint64_t now = clock_monotonic();
     struct kept *k = kept_of(e->user);
     e->is_left = true;
+    e->next = out;
+    out = e;
     /* Threads may have sent for several users at once, and taken the last place: that is not noted. */
     k = k ? k : place_for(e->user, now);
     if (k)
@@ -275,7 +293,7 @@ int errand_run(struct errand *e, uint32_t user)
     e->user = user;
     e->is_back = e->is_left = false;
     pthread_mutex_lock(&lock);
-    const struct kept *place = place_for(user, clock_monotonic());
+    const struct kept *place = is_kept_there(e) ? NULL : place_for(user, clock_monotonic());
     const bool is_known = place && place->until;
     struct runner *r = place ? take_runner() : NULL;
     if (!r) {
@@ -293,6 +311,22 @@ int errand_run(struct errand *e, uint32_t user)
         leave(e, is_known);
     pthread_mutex_unlock(&lock);
     return is_back ? 0 : -ETIMEDOUT;
+}
+
+uint64_t errand_where(const char *path)
+{
+    unsigned pid;
+    return sscanf(path, "/proc/%u", &pid) == 1 ? pid : 0;
+}
+
+uint64_t errand_where_open(int fd)
+{
+    struct statx st;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st) < 0)
+        return 0;
+    return hash_mix((uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,
+                    errand_is_place(fd) ? 0 : st.stx_ino) |
+           UINT64_C(1) << 63; /* no process's */
 }
 
 /* Reading, opening or both. */
@@ -347,7 +381,10 @@ static struct reading *reading_new(const char *path, size_t n)
     struct reading *r = calloc(1, sizeof *r + length);
     if (!r)
         return NULL;
-    *r = (struct reading){.errand = {.go = read_it, .forget = forget_reading}, .fd = -1, .place = -1, .n = n};
+    *r = (struct reading){.errand = {.go = read_it, .forget = forget_reading, .where = errand_where(path)},
+                          .fd = -1,
+                          .place = -1,
+                          .n = n};
     memcpy(r->path, path, length);
     if (n && !(r->bytes = malloc(n))) {
         free(r);
@@ -401,7 +438,8 @@ ssize_t errand_pread(int fd, void *to, size_t n, off_t at, uint32_t user)
     if (!r)
         return -ENOMEM;
     r->at = at;
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* the caller may close his meanwhile */
+    r->errand.where = at < 0 ? 0 : errand_where_open(fd); /* what is read in turn is the kernel's */
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);             /* the caller may close his meanwhile */
     *(errand_is_place(fd) ? &r->place : &r->fd) = copy;
     if (copy < 0) {
         forget_reading(&r->errand);

@@ -29,7 +29,7 @@
 #define ERRAND_REST_NS 30000000000u
 #define ERRAND_OWED_NS 500000000u
 /* … nor while so many are not back. */
-#define ERRAND_OUT_MAX 4u
+#define ERRAND_OUT_MAX 8u
 /* So many users are known to keep whom one sends; while they are, nobody goes for others than root. So all
  * users together keep a thread waiting for 200 ms nine times, and then for a sixth of the time. */
 #define ERRAND_USERS 8u
@@ -38,10 +38,20 @@ struct errand {
     void (*go)(struct errand *e);     /* by the other thread; uses nothing but what is the errand's own */
     void (*forget)(struct errand *e); /* frees it; by any thread */
     int64_t cost;                     /* returned: ns of CPU time */
+    /* What may keep who goes, of those of one user's: while one is not back nobody else goes there, so that a
+     * single process, or a single server that is away, is one of those who are not. 0: it is not said. */
+    uint64_t where;
     /* private */
     uint32_t user;
     bool is_back, is_left;
+    struct errand *next;
 };
+
+/* As errand.where: the process whose folder of /proc a path leads to or through; 0: none. */
+uint64_t errand_where(const char *path);
+
+/* Likewise an open file; of a place (open.h) the device. */
+uint64_t errand_where_open(int fd);
 
 /* Has it done, with the calling thread's priority (nice). 0; or -ETIMEDOUT, -ENOMEM: it was not, and is the
  * caller's no more. `user`: for whose process. Any thread. */

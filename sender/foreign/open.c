@@ -106,7 +106,9 @@ static int send_opening(const char *root, const char *path, int flags, uint32_t 
     struct opening *o = malloc(sizeof *o + n + path_n);
     if (!o)
         return -ENOMEM;
-    *o = (struct opening){.errand = {.go = open_it, .forget = forget_opening}, .flags = flags, .result = -1};
+    *o = (struct opening){.errand = {.go = open_it, .forget = forget_opening, .where = errand_where(root)},
+                          .flags = flags,
+                          .result = -1};
     memcpy(o->text, root, n);
     if (path) {
         o->path = n;
@@ -171,8 +173,9 @@ static uint32_t type_of(int fd, uint32_t user)
     struct question *q = malloc(sizeof *q);
     if (!q)
         return 0;
-    *q = (struct question){.errand = {.go = ask_type, .forget = forget_question},
-                           .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+    *q = (struct question){
+        .errand = {.go = ask_type, .forget = forget_question, .where = errand_where_open(fd)},
+        .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
     if (errand_run(&q->errand, user) < 0)
         return 0;
     uint32_t type = q->type;

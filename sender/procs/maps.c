@@ -272,7 +272,7 @@ int maps_get(struct maps *m, const char *path, struct maps_wish *wish, uint32_t 
     struct getting *g = calloc(1, sizeof *g + n);
     if (!g)
         return -ENOMEM;
-    g->errand = (struct errand){.go = get, .forget = forget_getting};
+    g->errand = (struct errand){.go = get, .forget = forget_getting, .where = errand_where(path)};
     g->wish = *wish;
     memcpy(g->path, path, n);
     int r = errand_run(&g->errand, user);
@@ -318,7 +318,8 @@ int maps_ask(int *fd, uint32_t pid, uint32_t user, struct maps_asked *asked, uin
     struct asking *a = malloc(sizeof *a);
     if (!a)
         return -ENOMEM;
-    *a = (struct asking){.errand = {.go = go_asking, .forget = forget_asking}, .fd = -1, .pid = pid, .n = n};
+    *a = (struct asking){
+        .errand = {.go = go_asking, .forget = forget_asking, .where = pid}, .fd = -1, .pid = pid, .n = n};
     memcpy(a->asked, asked, n * sizeof *asked);
     if (*fd >= 0 && (a->fd = fcntl(*fd, F_DUPFD_CLOEXEC, 3)) < 0) { /* the caller may close his meanwhile */
         free(a);

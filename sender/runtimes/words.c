@@ -233,7 +233,8 @@ static struct finding *finding_new(const struct words *w, struct word *const *wo
     struct finding *f = calloc(1, sizeof *f + n * sizeof *f->sought);
     if (!f)
         return NULL;
-    *f = (struct finding){.errand = {.go = look, .forget = forget_finding}, .place = w->place, .n = n};
+    *f = (struct finding){
+        .errand = {.go = look, .forget = forget_finding, .where = t->of.pid}, .place = w->place, .n = n};
     uint32_t thread = atomic_load_explicit(&t->thread, memory_order_relaxed);
     uint32_t folder =
         w->memory < 0 ? procs_folder(w->options.proc_root, t->of.pid, thread) : 0; /* else it is open */

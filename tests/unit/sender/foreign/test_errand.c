@@ -97,6 +97,41 @@ UNIT(who_keeps_one_waiting_is_gone_for_again_but_hardly_waited_for)
     }
 }
 
+/* Who is left at a process, or at a server, is one: others of the same user have theirs as before. */
+UNIT(where_one_is_kept_no_other_goes)
+{
+    int go_on[2], forgotten[2];
+    char byte;
+    ck_assert_int_eq(pipe2(go_on, O_CLOEXEC) + pipe2(forgotten, O_CLOEXEC), 0);
+    for (int n = 0; n < 3 * (int)ERRAND_OUT_MAX; n++) {
+        struct errand *e = waiting_for(go_on, forgotten);
+        e->where = 42;
+        ck_assert_int_eq(errand_run(e, 7), -ETIMEDOUT);
+        if (n > 0)
+            ck_assert_int_eq(read(forgotten[0], &byte, 1), 1); /* was not sent */
+        ck_assert_int_eq(go_again(7), 1);
+    }
+    ck_assert_int_eq(errand_read_path("/proc/42/comm", &byte, 1, 7), -ETIMEDOUT);
+    ck_assert_int_ne(errand_read_path("/proc/42/comm", &byte, 1, 8), -ETIMEDOUT);
+    come_back(go_on, forgotten, 1);
+    ck_assert_int_ne(errand_read_path("/proc/42/comm", &byte, 1, 7), -ETIMEDOUT);
+}
+
+UNIT(where_an_errand_goes)
+{
+    ck_assert_uint_eq(errand_where("/proc/317/map_files/1-2"), 317);
+    ck_assert_uint_eq(errand_where("/proc/317"), 317);
+    ck_assert_uint_eq(errand_where("/proc/self/mem"), 0);
+    ck_assert_uint_eq(errand_where("/"), 0);
+    autoclose int folder = open("/proc", O_PATH | O_CLOEXEC), other = open("/proc/1", O_PATH | O_CLOEXEC);
+    autoclose int file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC),
+                  another = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    ck_assert_uint_eq(errand_where_open(folder), errand_where_open(other)); /* of places the device counts */
+    ck_assert_uint_ne(errand_where_open(file), errand_where_open(another));
+    ck_assert_uint_gt(errand_where_open(file), UINT32_MAX);
+    ck_assert_uint_eq(errand_where_open(-1), 0);
+}
+
 UNIT(of_one_user_s_so_many_are_out)
 {
     int go_on[2], forgotten[2];
