@@ -18,8 +18,9 @@ bool symtab_is_code(const Elf64_Sym *symbol)
     return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS && symbol->st_name != 0 &&
            symbol->st_value != 0 &&
            (type == STT_FUNC || type == STT_GNU_IFUNC ||
-            /* Global labels of assembly; local ones are marks inside code ("$x" on arm64). */
-            (type == STT_NOTYPE && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL));
+            /* Global labels of assembly, and clang's parts of functions, which have a size
+             * (-fbasic-block-sections); other local ones are marks inside code ("$x" on arm64). */
+            (type == STT_NOTYPE && (ELF64_ST_BIND(symbol->st_info) != STB_LOCAL || symbol->st_size != 0)));
 }
 
 /* Counts a symbol in its pages, or, where there is room made for them, puts it there; `room` entries in all.

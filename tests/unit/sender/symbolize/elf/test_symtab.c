@@ -118,6 +118,20 @@ UNIT(every_address_gets_its_symbol_and_range)
     }
 }
 
+/* clang's basic blocks in sections of their own, as Propeller lays them out; a mark has no size. */
+UNIT(parts_of_functions_are_code_and_marks_are_none)
+{
+    struct image i = make();
+    struct symtab_answer answers[2];
+    i.symbol[3] = (Elf64_Sym)SYM(INNER, 0x500, 0x40, STB_LOCAL, STT_NOTYPE);
+    i.symbol[1] = (Elf64_Sym)SYM(ASM_B, 0x520, 0, STB_LOCAL, STT_NOTYPE);
+    search(&i, answers, (uint64_t[]){0x500, 0x530}, 2);
+    ck_assert_str_eq(name_of(&i, &answers[0]), "inner");
+    ck_assert_str_eq(name_of(&i, &answers[1]), "inner");
+    ck_assert_uint_eq(answers[1].start, 0x500);
+    ck_assert_uint_eq(answers[1].end, 0x540);
+}
+
 /* glibc has most of its functions by several names; the first of each row is what programs say. */
 UNIT(of_aliases_the_one_that_programmers_write)
 {
