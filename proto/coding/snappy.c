@@ -2,10 +2,10 @@
 #include "proto/coding/snappy.h"
 
 #include <errno.h>
+#include <isa-l/crc.h>
 #include <snappy-c.h>
 
 #include "proto/base/library/library.h"
-#include "proto/coding/crc32c.h"
 
 /* §4: one byte of type, three of length, little-endian. */
 #define CHUNK_HEAD 4u
@@ -65,10 +65,10 @@ static uint32_t load32(const uint8_t *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* §3: so that a checksum over bytes that hold checksums is no trap. */
+/* §3: a CRC-32C (RFC 3720, appendix B.4), masked so that one over bytes that hold checksums is no trap. */
 static uint32_t masked_crc(struct bytes plain)
 {
-    uint32_t crc = crc32c(plain);
+    const uint32_t crc = ~crc32_iscsi((uint8_t *)plain.p, (int)plain.n, ~0u);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
@@ -106,7 +106,8 @@ static bool is_identifier(struct bytes in)
 static int framed_decode(struct job *j)
 {
     struct bytes in = j->in;
-    int r = job_reserve(j, job_guess(in.n));
+    int r = library_load(&library_isal, NULL);
+    r = r < 0 ? r : job_reserve(j, job_guess(in.n));
     while (r == 0 && in.n > 0) {
         if (in.n < CHUNK_HEAD)
             return CODING_CORRUPT;
@@ -163,6 +164,7 @@ int snappy_encode(struct bytes in, struct buffer *out)
 {
     const size_t was = out->n;
     int r = library_load(&library_snappy, NULL);
+    r = r < 0 ? r : library_load(&library_isal, NULL);
     r = r < 0 ? r : buffer_add(out, identifier, sizeof identifier);
     while (r == 0 && in.n > 0) {
         const struct bytes plain = bytes_of(in.p, min_of(in.n, (size_t)CHUNK_MAX));
