@@ -2,16 +2,16 @@
 #include "gateway/look/querier_messages.h"
 
 /* clang-format off */
-#define I64(number, name)       {number, name, MAPPING_INT64, false, NULL, NULL}
-#define I32(number, name)       {number, name, MAPPING_INT32, false, NULL, NULL}
-#define BOOL(number, name)      {number, name, MAPPING_BOOL, false, NULL, NULL}
-#define F64(number, name)       {number, name, MAPPING_DOUBLE, false, NULL, NULL}
-#define STR(number, name)       {number, name, MAPPING_STRING, false, NULL, NULL}
-#define ENUM(number, name, of)  {number, name, MAPPING_ENUM, false, NULL, of}
-#define MSG(number, name, of)   {number, name, MAPPING_MESSAGE, false, &(of), NULL}
-#define STRS(number, name)      {number, name, MAPPING_STRING, true, NULL, NULL}
-#define I64S(number, name)      {number, name, MAPPING_INT64, true, NULL, NULL}
-#define MSGS(number, name, of)  {number, name, MAPPING_MESSAGE, true, &(of), NULL}
+#define I64(number, name)       {number, name, FIELD_INT64, false, NULL, NULL}
+#define I32(number, name)       {number, name, FIELD_INT32, false, NULL, NULL}
+#define BOOL(number, name)      {number, name, FIELD_BOOL, false, NULL, NULL}
+#define F64(number, name)       {number, name, FIELD_DOUBLE, false, NULL, NULL}
+#define STR(number, name)       {number, name, FIELD_STRING, false, NULL, NULL}
+#define ENUM(number, name, of)  {number, name, FIELD_ENUM, false, NULL, of}
+#define MSG(number, name, of)   {number, name, FIELD_MESSAGE, false, &(of), NULL}
+#define STRS(number, name)      {number, name, FIELD_STRING, true, NULL, NULL}
+#define I64S(number, name)      {number, name, FIELD_INT64, true, NULL, NULL}
+#define MSGS(number, name, of)  {number, name, FIELD_MESSAGE, true, &(of), NULL}
 
 static const char *const formats[] = {"PROFILE_FORMAT_UNSPECIFIED", "PROFILE_FORMAT_FLAMEGRAPH", "PROFILE_FORMAT_TREE",
                                       "PROFILE_FORMAT_DOT", "PROFILE_FORMAT_PPROF", NULL};

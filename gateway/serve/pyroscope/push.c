@@ -15,17 +15,17 @@
 #include "proto/otlp/json/mapping.h"
 #include "proto/wire/reader.h"
 
-#define LIST(number, name, of)                                               \
-    {                                                                        \
-        number, name, MAPPING_MESSAGE, .is_repeated = true, .message = &(of) \
+#define LIST(number, name, of)                                             \
+    {                                                                      \
+        number, name, FIELD_MESSAGE, .is_repeated = true, .message = &(of) \
     }
 
-MAPPING_TABLE(label_json, {LABEL_NAME, "name", MAPPING_STRING}, {LABEL_VALUE, "value", MAPPING_STRING});
+MAPPING_TABLE(label_json, {LABEL_NAME, "name", FIELD_STRING}, {LABEL_VALUE, "value", FIELD_STRING});
 MAPPING_TABLE(label_set_json, LIST(SERIES_LABELS, "labels", label_json));
-MAPPING_TABLE(sample_json, {SAMPLE_RAW_PROFILE, "raw_profile", MAPPING_BYTES});
+MAPPING_TABLE(sample_json, {SAMPLE_RAW_PROFILE, "raw_profile", FIELD_BYTES});
 MAPPING_TABLE(series_json, LIST(SERIES_LABELS, "labels", label_json),
               LIST(SERIES_SAMPLES, "samples", sample_json));
-MAPPING_TABLE(series_with_set_json, {SERIES_LABELS, "labels", MAPPING_MESSAGE, .message = &label_set_json},
+MAPPING_TABLE(series_with_set_json, {SERIES_LABELS, "labels", FIELD_MESSAGE, .message = &label_set_json},
               LIST(SERIES_SAMPLES, "samples", sample_json));
 MAPPING_TABLE(push_json, LIST(REQUEST_SERIES, "series", series_json));
 MAPPING_TABLE(write_raw_json, LIST(WRITE_RAW_SERIES, "series", series_with_set_json));

@@ -12,24 +12,13 @@
 #include "proto/base/error.h"
 #include "proto/base/json.h"
 #include "proto/base/macros.h"
-
-/* INT64: all of 64 bits, quoted in JSON; INT32: those that fit a double. */
-enum mapping_kind {
-    MAPPING_INT64,
-    MAPPING_INT32,
-    MAPPING_BOOL,
-    MAPPING_DOUBLE,
-    MAPPING_STRING,
-    MAPPING_BYTES,
-    MAPPING_ENUM,
-    MAPPING_MESSAGE,
-};
+#include "proto/otlp/layouts/fields.h"
 
 struct mapping_field {
     uint32_t number;
     const char
         *name; /* as the .proto has it; in JSON it is profileTypeID for profile_typeID, and both are read */
-    enum mapping_kind kind;
+    enum field_type kind; /* INT64, quoted in JSON; INT32; BOOL, DOUBLE, STRING, BYTES, ENUM, MESSAGE */
     bool is_repeated;
     const struct mapping_message *message; /* of MESSAGE */
     const char *const *words;              /* of ENUM: [value], and NULL behind the last */
@@ -57,8 +46,12 @@ enum {
  * MAPPING_MALFORMED, -ENOMEM or -ENOBUFS (out's maximum). */
 int mapping_read(const struct mapping_message *m, struct bytes json, struct buffer *out, struct error *e);
 
-/* Writes a message as JSON; fields that the table does not have are left out. 0, MAPPING_MALFORMED, or what j
- * has. */
+/* What a field is called in JSON. */
+#define MAPPING_NAME_MAX 64u
+void mapping_name(const struct mapping_field *f, char ret[MAPPING_NAME_MAX]);
+
+/* Writes a message as JSON (write.c); fields that the table does not have are left out. 0, MAPPING_MALFORMED,
+ * or what j has. */
 int mapping_write(const struct mapping_message *m, struct bytes message, struct json *j);
 
 #endif

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "proto/base/arena.h"
-#include "proto/otlp/layouts/fields.h"
+#include "proto/otlp/json/mapping.h"
 #include "proto/otlp/json/text.h"
 #include "proto/wire/reader.h"
 
@@ -25,13 +25,14 @@
 struct frame {
     struct bytes message;
     struct fields table;
-    struct wire_reader at; /* where the row's next field is looked for */
-    uint32_t row, items;   /* items: of the row, written so far */
-    uint32_t only;         /* of a oneof: the number of the member that counts; 0: all do */
+    const struct mapping_message *mapping; /* in place of a table, of others' messages */
+    struct wire_reader at;                 /* where the row's next field is looked for */
+    uint32_t row, items;                   /* items: of the row, written so far */
+    uint32_t only;                         /* of a oneof: the number of the member that counts; 0: all do */
 };
 
 struct writing {
-    struct json json;
+    struct json *json;
     struct arena merged;
     size_t may_merge; /* bytes */
     uint32_t n_frames;
@@ -42,6 +43,23 @@ struct writing {
 static uint32_t number_of(const struct field *f)
 {
     return f->number[PROFILES_LAYOUT_1_10];
+}
+
+static uint32_t rows_of(const struct frame *f)
+{
+    return f->mapping ? f->mapping->n : f->table.n;
+}
+
+/* Of others' messages as one of ours, in `room`. */
+static const struct field *row_of(const struct frame *f, struct field *room)
+{
+    if (!f->mapping)
+        return &f->table.row[f->row];
+    const struct mapping_field *m = &f->mapping->fields[f->row];
+    *room = (struct field){.number[PROFILES_LAYOUT_1_10] = (uint8_t)m->number,
+                           .type = (uint8_t)m->kind,
+                           .repeated = m->is_repeated};
+    return room;
 }
 
 static bool is_packed(const struct field *field, const struct wire_field *f)
@@ -88,12 +106,28 @@ static void put_text(struct json *j, enum field_type type, struct bytes v)
         json_put_hex(j, v);
 }
 
+/* Of others' messages, by name. */
+static void put_word(struct json *j, const char *const *words, uint64_t v)
+{
+    uint64_t word = 0;
+    while (word < v && words[word])
+        word++;
+    if (words[word])
+        json_string(j, bytes_str(words[word]));
+    else
+        json_i64(j, (int64_t)v);
+}
+
 /* In front of a row's first element: the key. */
 static void put_before(struct json *j, struct frame *f, const struct field *field)
 {
+    char name[MAPPING_NAME_MAX];
     if (f->items++ > 0)
         return;
-    json_string_key(j, field->json);
+    if (f->mapping)
+        mapping_name(&f->mapping->fields[f->row], name), json_key(j, name);
+    else
+        json_string_key(j, field->json);
     if (field->repeated)
         json_open(j, '[');
 }
@@ -106,10 +140,13 @@ static int put_numbers(struct writing *w, struct frame *f, const struct field *f
     uint64_t v;
     int r;
     while ((r = wire_next_repeated(from, field_wire(field), &rest, &v)) == 0) {
-        put_before(&w->json, f, field);
-        put_number(&w->json, (enum field_type)field->type, v);
+        put_before(w->json, f, field);
+        if (f->mapping && field->type == FIELD_ENUM)
+            put_word(w->json, f->mapping->fields[f->row].words, v);
+        else
+            put_number(w->json, (enum field_type)field->type, v);
     }
-    return r == WIRE_END ? w->json.r : PROFILES_MALFORMED;
+    return r == WIRE_END ? w->json->r : PROFILES_MALFORMED;
 }
 
 /* ---- messages ---- */
@@ -127,19 +164,26 @@ static uint32_t last_member(struct bytes message, struct fields table)
     return last;
 }
 
-static int open_message(struct writing *w, enum message message, struct bytes bytes)
+static int open_frame(struct writing *w, struct frame frame)
 {
     if (w->n_frames == FRAMES_MAX)
         return PROFILES_MALFORMED;
-    struct fields table = fields_of(message);
-    w->frames[w->n_frames++] = (struct frame){
-        .message = bytes,
-        .table = table,
-        .at = wire_reader(bytes),
-        .only = message == MESSAGE_ANY_VALUE ? last_member(bytes, table) : 0,
-    };
-    json_open(&w->json, '{');
-    return w->json.r;
+    frame.at = wire_reader(frame.message);
+    w->frames[w->n_frames++] = frame;
+    json_open(w->json, '{');
+    return w->json->r;
+}
+
+static int open_message(struct writing *w, enum message message, struct bytes bytes)
+{
+    const struct fields table = fields_of(message);
+    const uint32_t only = message == MESSAGE_ANY_VALUE ? last_member(bytes, table) : 0;
+    return open_frame(w, (struct frame){.message = bytes, .table = table, .only = only});
+}
+
+static int open_mapping(struct writing *w, const struct mapping_message *mapping, struct bytes bytes)
+{
+    return open_frame(w, (struct frame){.message = bytes, .mapping = mapping});
 }
 
 /* The parts of a message that a field says several times, `n` bytes in all, one behind the other. They are no
@@ -186,23 +230,24 @@ static int settle(struct writing *w, struct wire_reader *at, const struct field 
 static int next_row(struct writing *w, struct frame *f, const struct field *field)
 {
     if (field->repeated && f->items > 0)
-        json_close(&w->json, ']');
+        json_close(w->json, ']');
     f->row++;
     f->items = 0;
     f->at = wire_reader(f->message);
-    return w->json.r;
+    return w->json->r;
 }
 
 /* The next thing of the innermost message: an element, the end of a row, or its own end. */
 static int step(struct writing *w)
 {
     struct frame *f = &w->frames[w->n_frames - 1];
-    if (f->row == f->table.n) {
+    if (f->row == rows_of(f)) {
         w->n_frames--;
-        json_close(&w->json, '}');
-        return w->json.r;
+        json_close(w->json, '}');
+        return w->json->r;
     }
-    const struct field *field = &f->table.row[f->row];
+    struct field room;
+    const struct field *field = row_of(f, &room);
     struct wire_field found;
     bool counts = number_of(field) > 0 && (f->only == 0 || f->only == number_of(field));
     int r = counts ? next_of(&f->at, field, &found) : WIRE_END;
@@ -214,23 +259,44 @@ static int step(struct writing *w)
         return r < 0 ? r : PROFILES_MALFORMED;
     if (field_wire(field) != WIRE_LEN)
         return put_numbers(w, f, field, &found);
-    put_before(&w->json, f, field);
+    put_before(w->json, f, field);
     if (field->type == FIELD_MESSAGE)
-        return open_message(w, (enum message)field->message, found.bytes);
-    put_text(&w->json, (enum field_type)field->type, found.bytes);
-    return w->json.r;
+        return f->mapping ? open_mapping(w, f->mapping->fields[f->row].message, found.bytes)
+                          : open_message(w, (enum message)field->message, found.bytes);
+    put_text(w->json, (enum field_type)field->type, found.bytes);
+    return w->json->r;
+}
+
+/* What a beginning has opened. */
+static int finish(struct writing *w, int r)
+{
+    while (r == 0 && w->n_frames > 0)
+        r = step(w);
+    arena_release(&w->merged);
+    return r;
+}
+
+int json_put_message(struct json *j, enum message message, struct bytes bytes)
+{
+    struct writing w = {.json = j, .may_merge = bytes.n};
+    return finish(&w, open_message(&w, message, bytes));
+}
+
+_Static_assert((int)MAPPING_MALFORMED == (int)PROFILES_MALFORMED, "what finish says is said on");
+
+int mapping_write(const struct mapping_message *m, struct bytes message, struct json *j)
+{
+    struct writing w = {.json = j, .may_merge = message.n};
+    return finish(&w, open_mapping(&w, m, message));
 }
 
 int profiles_json_write(struct bytes body, struct buffer *out)
 {
-    struct writing w = {.json = JSON_INIT(out), .may_merge = body.n};
-    int r = open_message(&w, MESSAGE_REQUEST, body);
-    while (r == 0 && w.n_frames > 0)
-        r = step(&w);
+    struct json j = JSON_INIT(out);
+    int r = json_put_message(&j, MESSAGE_REQUEST, body);
     if (r == 0)
         r = buffer_add_str(out, "\n");
     if (r != 0)
-        out->n = w.json.from;
-    arena_release(&w.merged);
+        out->n = j.from;
     return r;
 }

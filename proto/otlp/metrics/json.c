@@ -4,119 +4,37 @@
 
 #include "proto/base/json.h"
 #include "proto/otlp/json/text.h"
+#include "proto/otlp/json/write.h"
 #include "proto/otlp/metrics/metrics.h"
-#include "proto/wire/reader.h"
 
 /* ---- AnyValue -------------------------------------------------------------------------------- */
 
-/* How deep arrays and lists may nest before a value is written as empty; the decoder's own limit is the same
- * (profiles_limits_default), so nothing that came in through it is lost. */
-#define VALUE_DEPTH_MAX 64
-
-/* A serialized AnyValue; of several members the last one counts, as with any oneof. */
-static struct attr_value parse_value(struct bytes message)
+/* What cannot be read of it is no member; the decoder lets none of that in. */
+static void put_list(struct json *j, const char *name, enum message message, struct bytes list)
 {
-    struct attr_value v = {.kind = ATTR_EMPTY};
-    struct wire_reader reader = wire_reader(message);
-    struct wire_field f;
-    while (wire_next(&reader, &f) == 0) {
-        switch (WIRE_TAG(f.number, f.type)) {
-        case WIRE_TAG(1, WIRE_LEN): v = (struct attr_value){.kind = ATTR_STRING, .text = f.bytes}; break;
-        case WIRE_TAG(2, WIRE_VARINT):
-            v = (struct attr_value){.kind = ATTR_BOOL, .boolean = f.value != 0};
-            break;
-        case WIRE_TAG(3, WIRE_VARINT):
-            v = (struct attr_value){.kind = ATTR_INT, .integer = (int64_t)f.value};
-            break;
-        case WIRE_TAG(4, WIRE_I64):
-            v.kind = ATTR_DOUBLE;
-            memcpy(&v.real, &f.value, sizeof v.real);
-            break;
-        case WIRE_TAG(5, WIRE_LEN): v = (struct attr_value){.kind = ATTR_ARRAY, .text = f.bytes}; break;
-        case WIRE_TAG(6, WIRE_LEN): v = (struct attr_value){.kind = ATTR_KVLIST, .text = f.bytes}; break;
-        case WIRE_TAG(7, WIRE_LEN): v = (struct attr_value){.kind = ATTR_BYTES, .text = f.bytes}; break;
-        }
-    }
-    return v;
+    const size_t before = j->out->n;
+    json_key(j, name);
+    const int r = json_put_message(j, message, list);
+    if (r < 0)
+        j->r = r;
+    else if (r > 0)
+        j->out->n = before;
 }
 
-/* An array or a list that is being written. */
-struct open_list {
-    struct wire_reader rest;
-    bool is_map;
-    bool in_pair; /* it is the value of a key itself */
-};
-
-struct open_lists {
-    struct open_list item[VALUE_DEPTH_MAX];
-    uint32_t n;
-};
-
-/* Writes {"xValue":…} whole, or the beginning of an array's or list's and pushes it. */
-static void begin_value(struct json *j, const struct attr_value *v, struct open_lists *lists, bool in_pair)
+static void put_value(struct json *j, const struct attr_value *v)
 {
-    bool is_list = v->kind == ATTR_ARRAY || v->kind == ATTR_KVLIST;
     json_open(j, '{');
-    if (is_list && lists->n < VALUE_DEPTH_MAX) {
-        json_key(j, v->kind == ATTR_ARRAY ? "arrayValue" : "kvlistValue"), json_open(j, '{');
-        json_key(j, "values"), json_open(j, '[');
-        lists->item[lists->n++] =
-            (struct open_list){wire_reader(v->text), v->kind == ATTR_KVLIST, .in_pair = in_pair};
-        return;
-    }
     switch (v->kind) {
     case ATTR_STRING: json_key(j, "stringValue"), json_string(j, v->text); break;
     case ATTR_BOOL: json_key(j, "boolValue"), json_bool(j, v->boolean); break;
     case ATTR_INT: json_key(j, "intValue"), json_quoted_i64(j, v->integer); break;
     case ATTR_DOUBLE: json_key(j, "doubleValue"), json_double(j, v->real); break;
     case ATTR_BYTES: json_key(j, "bytesValue"), json_put_base64(j, v->text); break;
-    case ATTR_EMPTY:
-    case ATTR_ARRAY:
-    case ATTR_KVLIST: break;
+    case ATTR_ARRAY: put_list(j, "arrayValue", MESSAGE_ARRAY_VALUE, v->text); break;
+    case ATTR_KVLIST: put_list(j, "kvlistValue", MESSAGE_KEY_VALUE_LIST, v->text); break;
+    case ATTR_EMPTY: break;
     }
     json_close(j, '}');
-    if (in_pair)
-        json_close(j, '}');
-}
-
-/* One element of the innermost list. */
-static void put_element(struct json *j, struct bytes message, bool is_map, struct open_lists *lists)
-{
-    if (is_map) {
-        struct bytes key = {0}, inner = {0};
-        struct wire_reader reader = wire_reader(message);
-        struct wire_field f;
-        while (wire_next(&reader, &f) == 0) {
-            if (f.type == WIRE_LEN && f.number == 1)
-                key = f.bytes;
-            else if (f.type == WIRE_LEN && f.number == 2)
-                inner = f.bytes;
-        }
-        json_open(j, '{');
-        json_key(j, "key"), json_string(j, key);
-        json_key(j, "value");
-        message = inner;
-    }
-    struct attr_value v = parse_value(message);
-    begin_value(j, &v, lists, is_map);
-}
-
-static void put_value(struct json *j, const struct attr_value *value)
-{
-    struct open_lists lists = {.n = 0};
-    begin_value(j, value, &lists, false);
-    while (lists.n > 0 && j->r == 0) {
-        struct open_list *list = &lists.item[lists.n - 1];
-        struct wire_field f;
-        if (wire_next(&list->rest, &f) != 0) {
-            json_close(j, ']'), json_close(j, '}'), json_close(j, '}');
-            if (list->in_pair)
-                json_close(j, '}');
-            lists.n--;
-        } else if (f.type == WIRE_LEN && f.number == 1) {
-            put_element(j, f.bytes, list->is_map, &lists);
-        }
-    }
 }
 
 /* ---- the batch ------------------------------------------------------------------------------- */

@@ -6,19 +6,19 @@
 
 static const char *const colours[] = {"COLOUR_NONE", "COLOUR_RED", NULL};
 static const struct mapping_field inner_fields[] = {
-    {1, "name", MAPPING_STRING, false, NULL, NULL},
-    {2, "a_number", MAPPING_INT64, true, NULL, NULL},
+    {1, "name", FIELD_STRING, false, NULL, NULL},
+    {2, "a_number", FIELD_INT64, true, NULL, NULL},
 };
 static const struct mapping_message inner = {inner_fields, ARRAY_LEN(inner_fields)};
 static const struct mapping_field outer_fields[] = {
-    {1, "profile_typeID", MAPPING_STRING, false, NULL, NULL},
-    {2, "max_nodes", MAPPING_INT64, false, NULL, NULL},
-    {3, "colour", MAPPING_ENUM, false, NULL, colours},
-    {4, "step", MAPPING_DOUBLE, false, NULL, NULL},
-    {5, "is_on", MAPPING_BOOL, false, NULL, NULL},
-    {6, "inside", MAPPING_MESSAGE, true, &inner, NULL},
-    {7, "small", MAPPING_INT32, false, NULL, NULL},
-    {8, "raw", MAPPING_BYTES, false, NULL, NULL},
+    {1, "profile_typeID", FIELD_STRING, false, NULL, NULL},
+    {2, "max_nodes", FIELD_INT64, false, NULL, NULL},
+    {3, "colour", FIELD_ENUM, false, NULL, colours},
+    {4, "step", FIELD_DOUBLE, false, NULL, NULL},
+    {5, "is_on", FIELD_BOOL, false, NULL, NULL},
+    {6, "inside", FIELD_MESSAGE, true, &inner, NULL},
+    {7, "small", FIELD_INT32, false, NULL, NULL},
+    {8, "raw", FIELD_BYTES, false, NULL, NULL},
 };
 static const struct mapping_message outer = {outer_fields, ARRAY_LEN(outer_fields)};
 
@@ -100,7 +100,7 @@ UNIT(what_is_none_is_said)
         error_clear(&why);
         ck_assert_msg(read_text(bad[i]) == MAPPING_MALFORMED && why.text[0], "%s", bad[i]);
     }
-    static const uint8_t broken[][3] = {{0x32, 9, 0}, {0x0a, 5, 0}, {0x30, 1, 0}};
+    static const uint8_t broken[][3] = {{0x32, 9, 0}, {0x0a, 5, 0}, {0x10, 0x80, 0}};
     for (size_t i = 0; i < ARRAY_LEN(broken); i++) {
         message.n = text.n = 0;
         ck_assert_int_eq(buffer_add(&message, broken[i], 2), 0);

@@ -306,7 +306,7 @@ UNIT(json_values)
         (struct attr_value){.kind = ATTR_KVLIST, .text = bytes_of(nested, sizeof nested)},
         "{\"kvlistValue\":{\"values\":[{\"key\":\"a\",\"value\":{\"arrayValue\":{\"values\":[{\"intValue\":"
         "\"1\"},{\"stringValue\":\"x\"},{\"arrayValue\":{\"values\":[{}]}}]}}},{\"key\":\"b\",\"value\":"
-        "{\"kvlistValue\":{\"values\":[]}}}]}}");
+        "{\"kvlistValue\":{}}}]}}");
 }
 
 /* 300 arrays in one another, and every truncation of a valid value: valid JSON, no crash. */
