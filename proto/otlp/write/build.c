@@ -345,14 +345,6 @@ void build_profile(struct build *b, const struct build_profile *p)
 #define SHORT_MAX   (SHORT_ATTRS * 5u + 2u + 6u + 6u + 2u + WIRE_VARINT_MAX)
 _Static_assert(SHORT_MAX < 128, "a length is one byte");
 
-static uint8_t *store_varint(uint8_t *p, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        *p++ = (uint8_t)(v | 0x80);
-    *p++ = (uint8_t)v;
-    return p;
-}
-
 static void put_short_sample(struct wire_writer *w, const struct build_sample *s)
 {
     uint8_t *all = wire_room(w, SHORT_MAX + 2);
@@ -362,23 +354,23 @@ static void put_short_sample(struct wire_writer *w, const struct build_sample *s
     all[0] = WIRE_TAG(PROFILE_SAMPLES, WIRE_LEN);
     if (s->stack) {
         *p++ = WIRE_TAG(SAMPLE_STACK_INDEX, WIRE_VARINT);
-        p = store_varint(p, s->stack);
+        p = wire_store_varint(p, s->stack);
     }
     if (s->n_attrs) {
         uint8_t *length = p + 1;
         *p = WIRE_TAG(SAMPLE_ATTRIBUTE_INDICES, WIRE_LEN);
         p += 2;
         for (uint32_t i = 0; i < s->n_attrs; i++)
-            p = store_varint(p, s->attrs[i]);
+            p = wire_store_varint(p, s->attrs[i]);
         *length = (uint8_t)(p - length - 1);
     }
     if (s->link) {
         *p++ = WIRE_TAG(SAMPLE_LINK_INDEX, WIRE_VARINT);
-        p = store_varint(p, s->link);
+        p = wire_store_varint(p, s->link);
     }
     uint8_t *length = p + 1;
     *p = WIRE_TAG(SAMPLE_VALUES, WIRE_LEN);
-    p = store_varint(p + 2, (uint64_t)s->values[0]);
+    p = wire_store_varint(p + 2, (uint64_t)s->values[0]);
     *length = (uint8_t)(p - length - 1);
     all[1] = (uint8_t)(p - all - 2);
     wire_filled(w, p);
