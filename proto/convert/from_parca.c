@@ -124,10 +124,8 @@ struct from_parca *from_parca_new(struct budget *budget)
         return NULL;
     c->budget = budget;
     struct intern *const all[] = {&c->texts, &c->resources, &c->attr_sets, &c->groups_known, &c->lists};
-    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-        *all[i] = (struct intern)INTERN_INIT(budget);
-        all[i]->budget = all[i]->table.budget = budget;
-    }
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        all[i]->budget = all[i]->table.budget = all[i]->arena.budget = budget;
     c->last_group.budget = c->first_group.budget = c->groups.budget = c->samples.budget = c->known.budget =
         budget;
     c->rows.budget = c->stacks.budget = c->locations.budget = c->stack.budget = budget;
@@ -180,6 +178,14 @@ static void begin(struct from_parca *c, size_t max)
 static int out_of_memory(struct from_parca *c)
 {
     return c->failed = -ENOMEM;
+}
+
+/* A list's `next` of its last one, if there is one, or its `first` leads to the one added; numbers are + 1.
+ */
+static void chain(uint32_t *first, uint32_t *last, uint32_t *next, uint32_t added)
+{
+    *(*last ? next : first) = added;
+    *last = added;
 }
 
 /* ---- texts ------------------------------------------------------------------------------------ */
@@ -498,12 +504,8 @@ static void set_group(struct from_parca *c)
     }
     if (c->group < known)
         return;
-    const uint32_t last = c->last_group.p[g.resource];
-    if (last)
-        c->groups.p[last - 1].next = c->group + 1;
-    else
-        c->first_group.p[g.resource] = c->group + 1;
-    c->last_group.p[g.resource] = c->group + 1;
+    uint32_t *last = &c->last_group.p[g.resource];
+    chain(&c->first_group.p[g.resource], last, *last ? &c->groups.p[*last - 1].next : NULL, c->group + 1);
 }
 
 /* The labels of a sample: its link, if they name a span, and its attributes. */
@@ -577,11 +579,7 @@ static uint32_t sample_of(struct from_parca *c, uint32_t stack)
     if (vec_append(&c->samples, sample) < 0 || hash_table_add(&c->known, at, i) < 0)
         return 0;
     struct group *g = &c->groups.p[c->group];
-    if (g->last)
-        c->samples.p[g->last - 1].next = i + 1;
-    else
-        g->first = i + 1;
-    g->last = i + 1;
+    chain(&g->first, &g->last, g->last ? &c->samples.p[g->last - 1].next : NULL, i + 1);
     return i + 1;
 }
 
@@ -608,11 +606,7 @@ static int add_row(struct from_parca *c, uint32_t stack, int64_t value, uint64_t
     g->has_time = true;
     if (vec_append(&c->rows, (struct row){value, time, 0}) < 0)
         return -ENOMEM;
-    if (s->last)
-        c->rows.p[s->last - 1].next = c->rows.n;
-    else
-        s->first = c->rows.n;
-    s->last = c->rows.n;
+    chain(&s->first, &s->last, s->last ? &c->rows.p[s->last - 1].next : NULL, c->rows.n);
     return 0;
 }
 
