@@ -70,16 +70,7 @@ static struct ast *parse_patatom(struct parser *p)
 /* pattern = patatom { "|" patatom } . */
 struct ast *parse_pattern(struct parser *p)
 {
-    uint32_t from = p->at;
-    struct list kids = {0};
-    struct ast *node = node_new(p, AST_PATTERN, from);
-    do {
-        if (!node || !node_add(p, &kids, parse_patatom(p)))
-            return NULL;
-    } while (accept_kind(p, TOKEN_BAR));
-    node->kids = kids.items;
-    node->n_kids = kids.n;
-    return node_end(p, node, from);
+    return parse_series(p, AST_PATTERN, parse_patatom, TOKEN_BAR);
 }
 
 static struct ast *simple(struct parser *p, enum ast_op op)
@@ -133,9 +124,7 @@ static struct ast *parse_frame_comparison(struct parser *p)
     if (!node || !node_add(p, &kids, field) || !node_add(p, &kids, right))
         return NULL;
     node->negated = op == TOKEN_UNMATCH || op == TOKEN_UNEQUAL;
-    node->kids = kids.items;
-    node->n_kids = kids.n;
-    return node_end(p, node, from);
+    return node_close(p, node, &kids, from);
 }
 
 /* Words of the sample's level where a frame is spoken of: E102. */
@@ -203,9 +192,7 @@ static struct ast *parse_funary(struct parser *p)
     struct list kids = {0};
     if (!node || !node_add(p, &kids, parse_fatom(p)))
         return NULL;
-    node->kids = kids.items;
-    node->n_kids = 1;
-    return node_end(p, node, from);
+    return node_close(p, node, &kids, from);
 }
 
 /* frame = funary { "and" funary } | funary { "or" funary } . */

@@ -186,6 +186,28 @@ bool node_add(struct parser *p, struct list *kids, struct ast *kid)
     return kid && add_item(p, kids, p->ast, &kid);
 }
 
+struct ast *node_close(struct parser *p, struct ast *node, const struct list *kids, uint32_t from)
+{
+    if (node) {
+        node->kids = kids->items;
+        node->n_kids = kids->n;
+    }
+    return node_end(p, node, from);
+}
+
+struct ast *parse_series(struct parser *p, enum ast_op op, struct ast *(*operand)(struct parser *),
+                         enum token_kind between)
+{
+    uint32_t from = p->at;
+    struct list kids = {0};
+    struct ast *node = node_new(p, op, from);
+    do {
+        if (!node || !node_add(p, &kids, operand(p)))
+            return NULL;
+    } while (accept_kind(p, between));
+    return node_close(p, node, &kids, from);
+}
+
 bool enter(struct parser *p)
 {
     if (p->depth < RULES_NESTING_MAX) {
@@ -253,12 +275,6 @@ static void report_mixed(struct parser *p, const struct list *kids, const bool *
     p->panic = true;
 }
 
-/* One more joint of a chain; NULL when memory is out. */
-static bool add_joint(struct parser *p, struct list *joints, bool is_and)
-{
-    return add_item(p, joints, p->ast, &is_and);
-}
-
 struct ast *parse_chain(struct parser *p, struct ast *(*operand)(struct parser *))
 {
     uint32_t from = p->at;
@@ -271,9 +287,10 @@ struct ast *parse_chain(struct parser *p, struct ast *(*operand)(struct parser *
         return NULL;
     while (at_word(p, 0, WORD_AND) || at_word(p, 0, WORD_OR)) {
         const struct token *t = next(p);
-        if (!add_joint(p, &joints, t->word == WORD_AND))
+        const bool is_and = t->word == WORD_AND;
+        if (!add_item(p, &joints, p->ast, &is_and))
             return NULL;
-        if (mixed.line == 0 && (t->word == WORD_AND) != *(bool *)joints.items)
+        if (mixed.line == 0 && is_and != *(bool *)joints.items)
             mixed = t->place;
         if (!node_add(p, &kids, operand(p)))
             return NULL;
@@ -283,11 +300,7 @@ struct ast *parse_chain(struct parser *p, struct ast *(*operand)(struct parser *
         return NULL;
     }
     struct ast *node = node_new(p, *(bool *)joints.items ? AST_AND : AST_OR, from);
-    if (!node)
-        return NULL;
-    node->kids = kids.items;
-    node->n_kids = kids.n;
-    return node_end(p, node, from);
+    return node_close(p, node, &kids, from);
 }
 
 /* A statement's first word: at the margin anything that begins one counts, so that a missing `}` costs one

@@ -65,6 +65,13 @@ struct ast *node_end(struct parser *p, struct ast *node, uint32_t from);
 struct bytes source_since(const struct parser *p, uint32_t from);
 struct rule_place place_since(const struct parser *p, uint32_t from);
 bool node_add(struct parser *p, struct list *kids, struct ast *kid);
+
+/* node_end, with these kids. */
+struct ast *node_close(struct parser *p, struct ast *node, const struct list *kids, uint32_t from);
+
+/* operand { between operand } . */
+struct ast *parse_series(struct parser *p, enum ast_op op, struct ast *(*operand)(struct parser *),
+                         enum token_kind between);
 bool enter(struct parser *p);
 void leave(struct parser *p);
 bool parse_name(struct parser *p, const char *what, struct ast_name *ret);

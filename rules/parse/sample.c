@@ -128,16 +128,7 @@ static struct ast *parse_tprim(struct parser *p)
 /* cat = tprim { "+" tprim } ., as an AST_CHOICE. */
 static struct ast *parse_choice_parts(struct parser *p)
 {
-    uint32_t from = p->at;
-    struct list kids = {0};
-    struct ast *node = node_new(p, AST_CHOICE, from);
-    do {
-        if (!node || !node_add(p, &kids, parse_tprim(p)))
-            return NULL;
-    } while (accept_kind(p, TOKEN_PLUS));
-    node->kids = kids.items;
-    node->n_kids = kids.n;
-    return node_end(p, node, from);
+    return parse_series(p, AST_CHOICE, parse_tprim, TOKEN_PLUS);
 }
 
 /* As an AST_TEXT of one choice. */
@@ -173,9 +164,7 @@ struct ast *parse_text(struct parser *p)
         }
     } while (accept_kind(p, TOKEN_ELSE));
     leave(p);
-    node->kids = kids.items;
-    node->n_kids = kids.n;
-    return node_end(p, node, from);
+    return node_close(p, node, &kids, from);
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
