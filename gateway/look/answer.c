@@ -130,18 +130,44 @@ int look_answer_error(struct look_answer *ret, uint32_t status, const char *word
     return j.r < 0 ? j.r : buffer_add_str(&ret->body, "\n");
 }
 
+static int write_selection(const struct look_asked *asked, struct json *j)
+{
+    static const struct {
+        int (*write)(const struct look_asked *asked, const struct look_tree *tree,
+                     const struct look_found *found, struct json *j);
+        bool needs_all; /* nodes */
+    } rows[LOOK_N_ENDPOINTS] = {
+        [LOOK_FLAME] = {look_write_flame, false},      [LOOK_DIFF] = {look_write_diff, false},
+        [LOOK_SANDWICH] = {look_write_sandwich, true}, [LOOK_TOP] = {look_write_top, true},
+        [LOOK_RULES] = {look_write_rules, true},
+    };
+    const struct look_question *q = asked->question;
+    cleanup(look_tree_release) struct look_tree tree;
+    struct look_found found[LOOK_SIDES] = {0};
+    int r = look_tree_of(asked, rows[q->endpoint].needs_all ? LOOK_ALL_NODES : q->nodes, &tree, found);
+    if (r != 0)
+        return r;
+    json_open(j, '{');
+    if (q->endpoint != LOOK_DIFF) {
+        look_put_window(j, &found[0]);
+        look_put_type(j, q, found[0].unit);
+        look_put_counts(j, &found[0], &tree, 0);
+    }
+    r = rows[q->endpoint].write(asked, &tree, found, j);
+    json_close(j, '}');
+    return r;
+}
+
 static int write_json(const struct look_asked *asked, struct buffer *out)
 {
     static int (*const write[LOOK_N_ENDPOINTS])(const struct look_asked *asked, struct json *j) = {
         [LOOK_TYPES] = look_write_lists,       [LOOK_SERVICES] = look_write_lists,
         [LOOK_LABELS] = look_write_labels,     [LOOK_SERIES] = look_write_series,
-        [LOOK_FLAME] = look_write_flame,       [LOOK_DIFF] = look_write_diff,
-        [LOOK_SANDWICH] = look_write_sandwich, [LOOK_TOP] = look_write_top,
-        [LOOK_RULES] = look_write_rules,       [LOOK_EXAMPLES] = look_write_examples,
-        [LOOK_STATUS] = write_status,
+        [LOOK_EXAMPLES] = look_write_examples, [LOOK_STATUS] = write_status,
     };
     struct json j = JSON_INIT(out);
-    int r = write[asked->question->endpoint](asked, &j);
+    int (*const whole)(const struct look_asked *asked, struct json *j) = write[asked->question->endpoint];
+    int r = whole ? whole(asked, &j) : write_selection(asked, &j);
     r = r != 0 ? r : j.r;
     return r != 0 ? r : buffer_add_str(out, "\n");
 }

@@ -143,42 +143,25 @@ static int put_tree(const struct look_asked *asked, struct json *j, const struct
     return r;
 }
 
-int look_write_flame(const struct look_asked *asked, struct json *j)
+int look_write_flame(const struct look_asked *asked, const struct look_tree *tree,
+                     const struct look_found *found, struct json *j)
 {
-    cleanup(look_tree_release) struct look_tree tree;
-    struct look_found found[LOOK_SIDES] = {0};
-    int r = look_tree_of(asked, asked->question->nodes, &tree, found);
-    if (r == 0) {
-        json_open(j, '{');
-        look_put_window(j, &found[0]);
-        look_put_type(j, asked->question, found[0].unit);
-        look_put_counts(j, &found[0], &tree, 0);
-        r = put_tree(asked, j, &tree, 1);
-        json_close(j, '}');
-    }
-    return r;
+    return put_tree(asked, j, tree, 1);
 }
 
-int look_write_diff(const struct look_asked *asked, struct json *j)
+int look_write_diff(const struct look_asked *asked, const struct look_tree *tree,
+                    const struct look_found *found, struct json *j)
 {
     static const char *const names[] = {"a", "b"};
-    cleanup(look_tree_release) struct look_tree tree;
-    struct look_found found[LOOK_SIDES] = {0};
-    int r = look_tree_of(asked, asked->question->nodes, &tree, found);
-    if (r == 0) {
-        json_open(j, '{');
-        look_put_type(j, asked->question, found[0].unit.n > 0 ? found[0].unit : found[1].unit);
-        for (uint32_t i = 0; i < LOOK_SIDES; i++) {
-            json_key(j, names[i]), json_open(j, '{');
-            look_put_window(j, &found[i]);
-            json_key(j, "total"), json_u64(j, tree.total[i].p[LOOK_ROOT]);
-            look_put_counts(j, &found[i], &tree, i);
-            json_close(j, '}');
-        }
-        r = put_tree(asked, j, &tree, 2);
+    look_put_type(j, asked->question, found[0].unit.n > 0 ? found[0].unit : found[1].unit);
+    for (uint32_t i = 0; i < LOOK_SIDES; i++) {
+        json_key(j, names[i]), json_open(j, '{');
+        look_put_window(j, &found[i]);
+        json_key(j, "total"), json_u64(j, tree->total[i].p[LOOK_ROOT]);
+        look_put_counts(j, &found[i], tree, i);
         json_close(j, '}');
     }
-    return r;
+    return put_tree(asked, j, tree, 2);
 }
 
 /* ---- sandwich ------------------------------------------------------------------------------ */
@@ -305,23 +288,14 @@ static int put_sandwich(const struct look_asked *asked, struct json *j, const st
     return r;
 }
 
-int look_write_sandwich(const struct look_asked *asked, struct json *j)
+int look_write_sandwich(const struct look_asked *asked, const struct look_tree *tree,
+                        const struct look_found *found, struct json *j)
 {
-    cleanup(look_tree_release) struct look_tree tree;
-    struct look_found found[LOOK_SIDES] = {0};
     struct sandwich s = {.frame = LOOK_NONE};
-    int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found);
     int callers = partial_init(&s.callers, asked->budget), callees = partial_init(&s.callees, asked->budget);
+    int r = callers < 0 ? callers : callees < 0 ? callees : slice_tree(tree, asked->question->function, &s);
     if (r == 0)
-        r = callers < 0 ? callers : callees < 0 ? callees : slice_tree(&tree, asked->question->function, &s);
-    if (r == 0) {
-        json_open(j, '{');
-        look_put_window(j, &found[0]);
-        look_put_type(j, asked->question, found[0].unit);
-        look_put_counts(j, &found[0], &tree, 0);
-        r = put_sandwich(asked, j, &tree, &s);
-        json_close(j, '}');
-    }
+        r = put_sandwich(asked, j, tree, &s);
     partial_release(&s.callers);
     partial_release(&s.callees);
     return r;

@@ -92,8 +92,9 @@ int look_write_examples(const struct look_asked *asked, struct json *j)
     const struct look_question *q = asked->question;
     struct choosing c = {.question = q, .chosen.budget = asked->budget};
     struct look_found found;
-    const struct look_visit_examples visit = {&q->select[0], NULL, choose, NULL, &c, asked->budget};
-    int r = look_visit_examples(asked->store, &visit, &found);
+    const struct look_visit visit = {
+        .select = &q->select[0], .example = choose, .context = &c, .budget = asked->budget};
+    int r = look_visit(asked->store, &visit, &found);
     if (r == 0 && c.chosen.n > 1)
         qsort(c.chosen.p, c.chosen.n, sizeof *c.chosen.p, newest_first);
     if (r == 0) {

@@ -26,14 +26,22 @@ struct look_asked {
 int look_write_lists(const struct look_asked *asked, struct json *j); /* types, services */
 int look_write_labels(const struct look_asked *asked, struct json *j);
 int look_write_series(const struct look_asked *asked, struct json *j);
-int look_write_flame(const struct look_asked *asked, struct json *j);
-int look_write_diff(const struct look_asked *asked, struct json *j);
-int look_write_sandwich(const struct look_asked *asked, struct json *j);
-int look_write_top(const struct look_asked *asked, struct json *j);
-int look_write_rules(const struct look_asked *asked, struct json *j);
 int look_write_examples(const struct look_asked *asked, struct json *j);
 int look_write_folded(const struct look_asked *asked, struct buffer *out);
 int look_write_pprof(const struct look_asked *asked, struct buffer *out);
+
+/* Members of an answer about a selection that look_tree_of has made: all, or all but those that they have
+ * alike. Likewise. */
+int look_write_flame(const struct look_asked *asked, const struct look_tree *tree,
+                     const struct look_found *found, struct json *j);
+int look_write_diff(const struct look_asked *asked, const struct look_tree *tree,
+                    const struct look_found *found, struct json *j);
+int look_write_sandwich(const struct look_asked *asked, const struct look_tree *tree,
+                        const struct look_found *found, struct json *j);
+int look_write_top(const struct look_asked *asked, const struct look_tree *tree,
+                   const struct look_found *found, struct json *j);
+int look_write_rules(const struct look_asked *asked, const struct look_tree *tree,
+                     const struct look_found *found, struct json *j);
 
 /* The texts of types or labels, sorted, each shown once. As look_visit. */
 int look_each_text(const struct look_asked *asked, void (*each)(void *context, struct bytes text),

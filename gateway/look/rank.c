@@ -137,16 +137,13 @@ static void put_rows(const struct ranking *k, uint32_t limit, struct json *j)
     json_key(j, "more"), json_u64(j, k->rows.n - min_of(limit, k->rows.n));
 }
 
-int look_write_top(const struct look_asked *asked, struct json *j)
+int look_write_top(const struct look_asked *asked, const struct look_tree *tree,
+                   const struct look_found *found, struct json *j)
 {
-    cleanup(look_tree_release) struct look_tree tree;
-    struct look_found found[LOOK_SIDES] = {0};
-    cleanup(ranking_release) struct ranking k = {.tree = &tree};
+    cleanup(ranking_release) struct ranking k = {.tree = tree};
     k.group_of.budget = k.first.budget = k.next.budget = k.open.budget = asked->budget;
     k.self.budget = k.total.budget = k.rows.budget = asked->budget;
-    int r = look_tree_of(asked, LOOK_ALL_NODES, &tree, found),
-        made = look_dict_init(&k.groups, asked->budget);
-    r = r != 0 ? r : made;
+    int r = look_dict_init(&k.groups, asked->budget);
     if (r == 0)
         r = make_groups(&k, asked->question->by);
     if (r == 0)
@@ -156,13 +153,8 @@ int look_write_top(const struct look_asked *asked, struct json *j)
         r = rank(&k, asked->question->by_total);
     }
     if (r == 0) {
-        json_open(j, '{');
-        look_put_window(j, &found[0]);
-        look_put_type(j, asked->question, found[0].unit);
-        look_put_counts(j, &found[0], &tree, 0);
-        json_key(j, "total"), json_u64(j, tree.total[0].p[LOOK_ROOT]);
+        json_key(j, "total"), json_u64(j, tree->total[0].p[LOOK_ROOT]);
         put_rows(&k, asked->question->limit, j);
-        json_close(j, '}');
     }
     return r;
 }

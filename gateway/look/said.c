@@ -28,7 +28,7 @@ struct row {
 struct saying {
     const struct look_asked *asked;
     struct look_judge judge;
-    struct look_tree tree;
+    const struct look_tree *tree;
     VEC(struct look_ranked) stacks; /* nodes, the heaviest first */
     VEC(uint32_t) row_of;           /* [series] + 1; 0: none */
     VEC(struct row) rows;
@@ -39,8 +39,8 @@ struct saying {
 
 static int rank_stacks(struct saying *s)
 {
-    const uint64_t *self = s->tree.self[0].p;
-    for (uint32_t i = 1; i < s->tree.dict.nodes.n; i++)
+    const uint64_t *self = s->tree->self[0].p;
+    for (uint32_t i = 1; i < s->tree->dict.nodes.n; i++)
         if (self[i] > 0 && i != LOOK_NODE_NOT_KEPT &&
             vec_append(&s->stacks, (struct look_ranked){self[i], i}) < 0)
             return -ENOMEM;
@@ -108,7 +108,7 @@ struct telling {
 
 static struct bytes frame_name(const struct saying *s, uint32_t frame)
 {
-    return intern_get(&s->tree.dict.strings, s->tree.dict.frames.p[frame].name);
+    return intern_get(&s->tree->dict.strings, s->tree->dict.frames.p[frame].name);
 }
 
 static void put_reason(void *context, const struct rules_reason *reason)
@@ -170,16 +170,11 @@ static int put_row(struct saying *s, struct json *j, const struct row *row)
     return 0;
 }
 
-static int put_all(struct saying *s, const struct look_found *found, struct json *j)
+static int put_all(struct saying *s, struct json *j)
 {
     const uint32_t limit = min_of(s->asked->question->limit, s->ranked.n);
-    const uint64_t total = s->tree.total[0].p[LOOK_ROOT];
     int r = 0;
-    json_open(j, '{');
-    look_put_window(j, found);
-    look_put_type(j, s->asked->question, found->unit);
-    look_put_counts(j, found, &s->tree, 0);
-    json_key(j, "total"), json_u64(j, total);
+    json_key(j, "total"), json_u64(j, s->tree->total[0].p[LOOK_ROOT]);
     json_key(j, "stacks"), json_u64(j, s->n_asked);
     json_key(j, "asked"), json_u64(j, s->asked_value);
     json_key(j, "uncounted"), json_u64(j, s->uncounted);
@@ -188,30 +183,27 @@ static int put_all(struct saying *s, const struct look_found *found, struct json
         r = put_row(s, j, &s->rows.p[s->ranked.p[i].group]);
     json_close(j, ']');
     json_key(j, "more"), json_u64(j, s->ranked.n - limit);
-    json_close(j, '}');
     return r;
 }
 
-int look_write_rules(const struct look_asked *asked, struct json *j)
+int look_write_rules(const struct look_asked *asked, const struct look_tree *tree,
+                     const struct look_found *found, struct json *j)
 {
     autofree struct saying *s = calloc(1, sizeof *s);
-    struct look_found found[LOOK_SIDES] = {0};
     if (!s)
         return -ENOMEM;
     s->asked = asked;
+    s->tree = tree;
     s->stacks.budget = s->row_of.budget = s->rows.budget = s->ranked.budget = asked->budget;
-    int r = look_tree_of(asked, LOOK_ALL_NODES, &s->tree, found);
-    if (r == 0)
-        r = look_judge_init(&s->judge, asked, &s->tree, &asked->question->select[0]);
+    int r = look_judge_init(&s->judge, asked, tree, &asked->question->select[0]);
     r = r == 0 ? rank_stacks(s) : r;
     r = r == 0 ? ask_all(s) : r;
     r = r == 0 ? rank_rows(s) : r;
-    r = r == 0 ? put_all(s, &found[0], j) : r;
+    r = r == 0 ? put_all(s, j) : r;
     look_judge_release(&s->judge);
     vec_release(&s->stacks);
     vec_release(&s->row_of);
     vec_release(&s->rows);
     vec_release(&s->ranked);
-    look_tree_release(&s->tree);
     return r;
 }

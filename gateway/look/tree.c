@@ -94,6 +94,30 @@ static int show_slice(void *context, const struct look_slice *slice)
     return 0; /* what is damaged ends there */
 }
 
+static int show_example(struct visiting *v, const struct look_example *x)
+{
+    const uint64_t at = x->at * LOOK_SLICE_NS;
+    const struct bytes trace = v->visit->select->trace;
+    if (!v->wanted[x->series] || at < v->found->from_ns || at >= v->found->to_ns ||
+        (trace.n > 0 && memcmp(trace.p, x->trace, sizeof x->trace) != 0))
+        return 0;
+    v->found->total = look_add(v->found->total, x->value);
+    v->found->kept++;
+    v->found->seen += LOOK_SEEN_ONE;
+    return v->visit->example(v->visit->context, v->epoch, x);
+}
+
+static int show_examples(struct visiting *v)
+{
+    const struct look_epoch *e = v->epoch;
+    int r = 0;
+    for (uint32_t i = 0; i < e->examples.n && r == 0; i++)
+        r = show_example(v, &e->examples.p[i]);
+    for (uint32_t i = 0; i < e->old_examples.n && r == 0; i++)
+        r = show_example(v, &e->old_examples.p[i]);
+    return r;
+}
+
 static int visit_epoch(struct visiting *v, uint32_t from, uint32_t to)
 {
     struct look_epoch *e = v->epoch;
@@ -105,7 +129,8 @@ static int visit_epoch(struct visiting *v, uint32_t from, uint32_t to)
     if (r == 0 && v->visit->begin)
         r = v->visit->begin(v->visit->context, e);
     if (r == 0)
-        r = look_epoch_each(e, v->found->level, from, to, show_slice, v);
+        r = v->visit->example ? show_examples(v)
+                              : look_epoch_each(e, v->found->level, from, to, show_slice, v);
     if (r == 0 && v->visit->end) {
         v->epoch = NULL;
         r = v->visit->end(v->visit->context, e);
@@ -153,59 +178,11 @@ int look_visit(struct look_store *s, const struct look_visit *visit, struct look
 {
     uint32_t from, to;
     look_range(s, visit->select, visit->is_of_services, ret, &from, &to);
-    int r = s->shelf ? visit_shelf(s, visit, from, to, ret) : 0;
+    int r = s->shelf && !visit->example ? visit_shelf(s, visit, from, to, ret) : 0; /* files have none */
     for (uint32_t i = 0; i < s->n_epochs && r == 0; i++) {
         struct visiting v = {.visit = visit, .epoch = s->epochs[i], .found = ret};
-        if (is_in(v.epoch->oldest, v.epoch->newest, ret->level, from, to))
+        if (visit->example || is_in(v.epoch->oldest, v.epoch->newest, ret->level, from, to))
             r = visit_epoch(&v, from, to);
-    }
-    return r;
-}
-
-/* ---- examples ------------------------------------------------------------------------------ */
-
-static int visit_example(struct visiting *v, const struct look_visit_examples *visit,
-                         const struct look_example *x)
-{
-    const uint64_t at = x->at * LOOK_SLICE_NS;
-    const struct bytes trace = visit->select->trace;
-    if (!v->wanted[x->series] || at < v->found->from_ns || at >= v->found->to_ns ||
-        (trace.n > 0 && memcmp(trace.p, x->trace, sizeof x->trace) != 0))
-        return 0;
-    v->found->total = look_add(v->found->total, x->value);
-    v->found->kept++;
-    v->found->seen += LOOK_SEEN_ONE;
-    return visit->show(visit->context, v->epoch, x);
-}
-
-static int visit_examples_of(struct visiting *v, const struct look_visit_examples *visit)
-{
-    struct look_epoch *e = v->epoch;
-    VEC(uint8_t) wanted = {.budget = visit->budget};
-    int r = vec_extend(&wanted, e->series.n + 1);
-    if (r == 0)
-        r = look_select_series(visit->select, e, wanted.p);
-    v->wanted = wanted.p;
-    if (r == 0 && visit->begin)
-        r = visit->begin(visit->context, e);
-    for (uint32_t i = 0; i < e->examples.n && r == 0; i++)
-        r = visit_example(v, visit, &e->examples.p[i]);
-    for (uint32_t i = 0; i < e->old_examples.n && r == 0; i++)
-        r = visit_example(v, visit, &e->old_examples.p[i]);
-    if (r == 0 && visit->end)
-        r = visit->end(visit->context, e);
-    vec_release(&wanted);
-    return r;
-}
-
-int look_visit_examples(struct look_store *s, const struct look_visit_examples *visit, struct look_found *ret)
-{
-    uint32_t from, to;
-    int r = 0;
-    look_range(s, visit->select, false, ret, &from, &to);
-    for (uint32_t i = 0; i < s->n_epochs && r == 0; i++) {
-        struct visiting v = {.epoch = s->epochs[i], .found = ret};
-        r = visit_examples_of(&v, visit);
     }
     return r;
 }
@@ -257,18 +234,19 @@ int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
 {
     struct gathering g = {.tree = t, .side = side};
     t->n_sides = max_of(t->n_sides, side + 1);
+    const bool is_of_trace = select->trace.n > 0;
     const struct look_visit visit = {
         .select = select,
-        .is_of_services = true,
+        .is_of_services = !is_of_trace,
         .deadline_ns = deadline_ns,
         .begin = begin_epoch,
         .show = add_section,
+        .example = is_of_trace ? add_example : NULL,
         .end = end_epoch,
         .context = &g,
         .budget = t->budget,
     };
-    const struct look_visit_examples examples = {select, begin_epoch, add_example, end_epoch, &g, t->budget};
-    int r = select->trace.n > 0 ? look_visit_examples(s, &examples, ret) : look_visit(s, &visit, ret);
+    int r = look_visit(s, &visit, ret);
     ret->unit = bytes_of(t->unit[side].p, t->unit[side].n);
     return r;
 }

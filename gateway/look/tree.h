@@ -83,32 +83,21 @@ enum {
 void look_range(const struct look_store *s, const struct look_select *select, bool is_of_services,
                 struct look_found *ret, uint32_t *ret_from, uint32_t *ret_to);
 
-/* Calls show for each section that a selection takes; `e` is its epoch and `at_ns` its slice's time. */
+/* Calls show for each section that a selection takes, or example for each example, which is of its trace if
+ * it names one; `e` is its epoch and `at_ns` its slice's time. */
 struct look_visit {
     const struct look_select *select;
     bool is_of_services;                               /* nothing but services and runtimes matters */
-    uint64_t deadline_ns;                              /* monotonic; 0: none */
+    uint64_t deadline_ns;                              /* of sections; monotonic; 0: none */
     int (*begin)(void *context, struct look_epoch *e); /* may be NULL */
     int (*show)(void *context, struct look_epoch *e, uint64_t at_ns, const struct look_section *section);
+    int (*example)(void *context, struct look_epoch *e, const struct look_example *x); /* in place of show */
     int (*end)(void *context, struct look_epoch *e); /* may be NULL; one that is_read is its to free */
     void *context;
     struct budget *budget;
 };
 /* 0, LOOK_TOO_LONG, -ENOMEM, or what they gave that was not 0. *ret is filled but for unit. */
 int look_visit(struct look_store *s, const struct look_visit *visit, struct look_found *ret);
-
-/* Calls show for each example that a selection takes, which is of its trace if it names one. `begin` and
- * `end` are of an epoch, and may be NULL. As look_visit. */
-struct look_visit_examples {
-    const struct look_select *select;
-    int (*begin)(void *context, struct look_epoch *e);
-    int (*show)(void *context, struct look_epoch *e, const struct look_example *example);
-    int (*end)(void *context, struct look_epoch *e);
-    void *context;
-    struct budget *budget;
-};
-int look_visit_examples(struct look_store *s, const struct look_visit_examples *visit,
-                        struct look_found *ret);
 
 /* Gathers all of a selection for a side; of one that names a trace its examples. As look_visit. */
 int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
