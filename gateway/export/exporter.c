@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/export/exporter.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 #include "proto/base/macros.h"
 
 static const struct exporter_kind *whole(const struct config_kind *kind)
@@ -11,8 +14,17 @@ static const struct exporter_kind *whole(const struct config_kind *kind)
 int exporter_open(struct exporter **ret, const struct config_kind *kind, const void *settings,
                   const struct export_context *c, struct error *e)
 {
-    int r = whole(kind)->open(ret, settings, c, e);
-    return r < 0 ? error_prefix(e, r, "%s: ", c->name) : 0;
+    struct exporter *x = calloc(1, whole(kind)->size);
+    if (!x)
+        return error_set(e, -ENOMEM, "%s: out of memory", c->name);
+    x->kind = whole(kind);
+    int r = x->kind->open(x, settings, c, e);
+    if (r < 0) {
+        exporter_free(x);
+        return error_prefix(e, r, "%s: ", c->name);
+    }
+    *ret = x;
+    return 0;
 }
 
 struct export_stream exporter_stream(const struct config_kind *kind, const void *settings)
@@ -50,6 +62,7 @@ void exporter_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void 
 struct exporter *exporter_free(struct exporter *x)
 {
     if (x)
-        x->kind->free(x);
+        x->kind->release(x);
+    free(x);
     return NULL;
 }

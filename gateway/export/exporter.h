@@ -55,14 +55,15 @@ struct export_stream {
 
 struct exporter_kind {
     struct config_kind config; /* its name, its keys, what it takes */
+    size_t size;               /* of its own struct, which begins with the exporter */
 
     /* May be NULL: as the section `metrics` says. */
     void (*stream)(const void *settings, struct export_stream *ret);
 
-    /* Opens one for c->signal; the settings are those of config.rows, and outlive the exporter. Sets the
-     * terms of one for profiles. 0, or -EINVAL, -ENOMEM, an errno with *e saying what; then nothing is left
-     * open. */
-    int (*open)(struct exporter **ret, const void *settings, const struct export_context *c, struct error *e);
+    /* Opens one, which is zero but for its kind, for c->signal; the settings are those of config.rows, and
+     * outlive the exporter. Sets the terms of one for profiles. 0, or -EINVAL, -ENOMEM, an errno with *e
+     * saying what; then it is released. */
+    int (*open)(struct exporter *x, const void *settings, const struct export_context *c, struct error *e);
 
     /* Any thread, one at a time. Takes a batch with at least one point, splits it as far as needed and queues
      * it or writes it. Keeps nothing of the batch. Where there is no room the oldest goes: newer numbers are
@@ -89,8 +90,8 @@ struct exporter_kind {
      * `done` from the loop, never from inside this call. Once; no push afterwards. */
     void (*drain)(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user);
 
-    /* After `done` only. */
-    void (*free)(struct exporter *x);
+    /* What it holds, not itself. After `done`, or where open did not get to the end. */
+    void (*release)(struct exporter *x);
 };
 
 /* First member of a kind's own struct. */
@@ -102,7 +103,8 @@ struct exporter {
         codings; /* likewise: 1 << enum coding for each in which it sends on what came in it, as it came */
 };
 
-/* Opens one of `kind` (an exporter_kind's config); errors begin with its name. As exporter_kind.open. */
+/* Opens one of `kind` (an exporter_kind's config); errors begin with its name. -ENOMEM, or as
+ * exporter_kind.open. */
 int exporter_open(struct exporter **ret, const struct config_kind *kind, const void *settings,
                   const struct export_context *c, struct error *e);
 

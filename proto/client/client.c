@@ -34,37 +34,19 @@ void client_tell(struct client *x, enum client_event_kind kind, const struct sen
         x->on_event(x->user, &event);
 }
 
-/* From any thread: to be told from the loop, which looks at the requests first: who sees one sees its items.
- */
-static void note_loss(struct client *x, enum client_event_kind kind, uint64_t requests, uint64_t items)
-{
-    if (requests == 0)
-        return;
-    atomic_fetch_add(&x->lost[kind].items, items);
-    atomic_fetch_add(&x->lost[kind].requests, requests);
-}
-
-static void tell_losses(struct client *x)
+static void tell_lost(struct client *x)
 {
     static const char *const why[CLIENT_SHUT_DOWN + 1] = {
         [CLIENT_EVICTED] = "the queue is full: the oldest made room",
         [CLIENT_TOO_LARGE] = "larger than max_request_bytes",
         [CLIENT_SHUT_DOWN] = "came after the shutdown",
     };
-    for (int kind = CLIENT_REFUSED; kind <= CLIENT_SHUT_DOWN; kind++) {
-        uint64_t requests = atomic_exchange(&x->lost[kind].requests, 0);
-        if (requests == 0)
-            continue;
-        struct client_event event = {
-            .kind = (enum client_event_kind)kind, .requests = requests, .message = why[kind]};
-        event.items = atomic_exchange(&x->lost[kind].items, 0);
-        if (x->on_event)
-            x->on_event(x->user, &event);
-    }
+    send_queue_tell_lost(&x->queue, why, x->on_event, x->user);
 }
 
-static void wake(struct client *x)
+static void wake(void *user)
 {
+    struct client *x = user;
     pthread_mutex_lock(&x->wake_lock);
     if (x->wake_open)
         uv_async_send(&x->wake);
@@ -153,7 +135,7 @@ static void free_connections(struct client *x)
 static void on_wake_closed(uv_handle_t *handle)
 {
     struct client *x = handle->data;
-    tell_losses(x);
+    tell_lost(x);
     x->done(x->done_user);
 }
 
@@ -174,7 +156,7 @@ static void on_wake(uv_async_t *handle)
     struct client *x = handle->data;
     if (x->on_queued)
         x->on_queued(x->on_queued_user);
-    tell_losses(x);
+    tell_lost(x);
     if (x->closing && x->timer)
         close_down(x);
     else
@@ -200,14 +182,9 @@ void client_shutdown(struct client *x, uint64_t deadline_ns, void (*done)(void *
 
 /* ---- other threads --------------------------------------------------------------------------- */
 
-bool client_reserve(struct client *x, size_t n)
+struct send_queue *client_queue(struct client *x)
 {
-    return send_queue_reserve(&x->queue, n);
-}
-
-void client_cancel(struct client *x, size_t n)
-{
-    send_queue_cancel(&x->queue, n);
+    return &x->queue;
 }
 
 enum coding client_coding(const struct client *x, enum coding received)
@@ -215,57 +192,15 @@ enum coding client_coding(const struct client *x, enum coding received)
     return call_coding(x->targets.at[0].head.compression, received);
 }
 
-static bool can_be_sent(const struct client *x, const struct client_body *body)
-{
-    return body->coding == CODING_IDENTITY || body->coding == client_coding(x, body->received);
-}
-
-void client_push(struct client *x, struct client_body *body, size_t reserved, uint64_t items)
-{
-    assert(can_be_sent(x, body));
-    if (body->n_plain > x->max_request_bytes) {
-        send_queue_cancel(&x->queue, reserved);
-        note_loss(x, CLIENT_TOO_LARGE, 1, items);
-    } else if (!send_queue_push(&x->queue, client_body_ref(body), reserved, items)) {
-        note_loss(x, CLIENT_SHUT_DOWN, 1, items);
-    }
-    wake(x);
-}
-
-bool client_push_tagged(struct client *x, struct client_body *body, size_t reserved, uint64_t items,
-                        uint64_t tag)
-{
-    assert(can_be_sent(x, body));
-    bool fits = body->n_plain <= x->max_request_bytes;
-    if (!fits)
-        send_queue_cancel(&x->queue, reserved);
-    bool pushed = fits && send_queue_push_tagged(&x->queue, client_body_ref(body), reserved, items, tag);
-    wake(x);
-    return pushed;
-}
-
 void client_push_newest(struct client *x, struct client_body *body, uint64_t items)
 {
-    struct send_evicted evicted;
-    assert(can_be_sent(x, body));
-    if (body->n_plain > x->max_request_bytes) {
-        note_loss(x, CLIENT_TOO_LARGE, 1, items);
-    } else {
-        bool pushed = send_queue_push_newest(&x->queue, client_body_ref(body), items, &evicted);
-        note_loss(x, CLIENT_EVICTED, evicted.requests + !pushed, evicted.items + (pushed ? 0 : items));
-    }
-    wake(x);
+    send_queue_offer_newest(&x->queue, body, items);
 }
 
 void client_on_queued(struct client *x, void (*fn)(void *user), void *user)
 {
     x->on_queued = fn;
     x->on_queued_user = user;
-}
-
-size_t client_queued_bytes(const struct client *x)
-{
-    return send_queue_bytes((struct send_queue *)&x->queue); /* not const: it takes the lock */
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -392,6 +327,9 @@ static int make_parts(struct client *x, const struct client_options *o, struct e
         r = make_tls(x, o, e);
     if (r == 0)
         r = send_queue_init(&x->queue, o->queue.queue_size, o->queue.queue_bytes, o->queue.budget);
+    x->queue.request_max = o->max_request_bytes;
+    x->queue.came = wake;
+    x->queue.user = x;
     if (r == 0 && !(x->decoder = coding_decoder_new()))
         r = -ENOMEM;
     if (r == 0 && !(x->timer = io_timer_new(x->loop, on_timer, x)))
@@ -421,7 +359,6 @@ int client_new(struct client **ret, struct io_loop *loop, const struct client_op
     x->user = user;
     x->retry = options->retry;
     x->timeout_ns = options->timeout_ns;
-    x->max_request_bytes = options->max_request_bytes;
     x->compression_level = options->compression_level;
     rng_seed(&x->rng, hash_mix(hash_seed(), clock_monotonic()));
     r = make_parts(x, options, e);

@@ -3,8 +3,8 @@
  * A client of one destination: a bounded queue, some calls at a time, retry by OTLP's rules. It speaks OTLP,
  * or another dialect (options.h: Prometheus remote write). The gateway's exporters and the sender use it.
  *
- * It lives on one loop (proto/io/loop.h). Requests come in from any thread (reserve, cancel, push, evict),
- * everything else, callbacks included, happens on the loop's thread. Compression runs on libuv's thread pool.
+ * It lives on one loop (proto/io/loop.h). Requests come into its queue from any thread, everything else,
+ * callbacks included, happens on the loop's thread. Compression runs on libuv's thread pool.
  */
 #ifndef PROTO_CLIENT_CLIENT_H
 #define PROTO_CLIENT_CLIENT_H
@@ -17,6 +17,7 @@
 #include "proto/client/body.h"
 #include "proto/client/event.h"
 #include "proto/client/options.h"
+#include "proto/client/queue.h"
 
 struct io_loop;
 struct client;
@@ -27,34 +28,15 @@ struct client;
 int client_new(struct client **ret, struct io_loop *loop, const struct client_options *options,
                client_event_fn on_event, void *user, struct error *e);
 
-/* Reserves room for one request of n bytes, or nothing and false. False after shutdown began. Reservations
- * are sums: what was reserved may be pushed and given back in other portions, as long as requests and bytes
- * add up to the same. Any thread. */
-bool client_reserve(struct client *x, size_t n);
-
-/* Gives a reservation of n bytes back. Any thread. */
-void client_cancel(struct client *x, size_t n);
+/* Its queue, to which any thread offers requests (queue.h); after the shutdown began it takes none. */
+struct send_queue *client_queue(struct client *x);
 
 /* The coding in which it sends a request that came in `received` (CODING_UNKNOWN: that was made here): a body
  * that is in this one is sent as it is, and one that is in any other must be pushed plain. Any thread. */
 enum coding client_coding(const struct client *x, enum coding received);
 
-/* Queues a request under a reservation of `reserved` >= body->n bytes. Takes a reference of its own: the
- * caller still gives his back. `items` is what events report (samples, points). Any thread. */
-void client_push(struct client *x, struct client_body *body, size_t reserved, uint64_t items);
-
-/* The same of a request that its owner knows by a number above 0, which its events bear. False: it is larger
- * than max_request_bytes or came after the shutdown; then the reservation is settled and no event comes. Any
- * thread. */
-bool client_push_tagged(struct client *x, struct client_body *body, size_t reserved, uint64_t items,
-                        uint64_t tag);
-
-/* Queues a request without a reservation; where there is no room, the oldest ones that are waiting are
- * dropped, and if that is not enough, this one. Takes a reference of its own, likewise. Any thread. */
+/* send_queue_offer_newest to its queue. */
 void client_push_newest(struct client *x, struct client_body *body, uint64_t items);
-
-/* Bytes reserved and queued, calls in flight included. Any thread. */
-size_t client_queued_bytes(const struct client *x);
 
 /* Has fn(user) called from the loop, soon after requests came in: for a gauge of the queue. Loop thread. */
 void client_on_queued(struct client *x, void (*fn)(void *user), void *user);

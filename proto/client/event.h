@@ -16,7 +16,7 @@ enum client_event_kind {
     CLIENT_RETRIED,       /* an attempt failed and will be repeated */
     CLIENT_REFUSED,       /* lost: the server refused it for good, or the answer cannot be trusted */
     CLIENT_OUT_OF_TIME,   /* lost: max_elapsed_time passed, or retries are off */
-    CLIENT_EVICTED,       /* lost: made room for newer ones (client_push_newest) */
+    CLIENT_EVICTED,       /* lost: made room for newer ones (send_queue_offer_newest) */
     CLIENT_TOO_LARGE,     /* lost: above max_request_bytes, never sent */
     CLIENT_OUT_OF_MEMORY, /* lost */
     CLIENT_SHUT_DOWN,     /* lost: still here when the shutdown's deadline passed, or pushed after it began */
@@ -28,7 +28,7 @@ struct client_event {
     uint64_t items;    /* of these requests, as given to push */
     uint64_t rejected; /* CLIENT_PARTIAL: profiles or data points */
     uint64_t attempts; /* made so far */
-    uint64_t tag;      /* of client_push_tagged; else 0 */
+    uint64_t tag;      /* of send_queue_offer_tagged; else 0 */
     const char *message;
 };
 

@@ -10,8 +10,11 @@ int send_queue_init(struct send_queue *q, uint32_t max_requests, size_t max_byte
     struct send_entry *entries = calloc(max_requests, sizeof *entries);
     if (!entries)
         return -ENOMEM;
-    *q = (struct send_queue){
-        .budget = budget, .max_bytes = max_bytes, .max_requests = max_requests, .entries = entries};
+    *q = (struct send_queue){.budget = budget,
+                             .max_bytes = max_bytes,
+                             .max_requests = max_requests,
+                             .entries = entries,
+                             .request_max = SIZE_MAX};
     q->last = &q->first;
     for (uint32_t i = max_requests; i-- > 0;) {
         entries[i].next = q->unused;
@@ -105,13 +108,8 @@ void send_queue_cancel(struct send_queue *q, size_t n)
     pthread_mutex_unlock(&q->lock);
 }
 
-bool send_queue_push(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items)
-{
-    return send_queue_push_tagged(q, body, reserved, items, 0);
-}
-
-bool send_queue_push_tagged(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
-                            uint64_t tag)
+bool send_queue_push(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
+                     uint64_t tag)
 {
     assert(body->n <= reserved);
     pthread_mutex_lock(&q->lock);
@@ -164,6 +162,78 @@ bool send_queue_push_newest(struct send_queue *q, struct client_body *body, uint
     if (!pushed)
         client_body_unref(body);
     return pushed;
+}
+
+/* ---- offers ---- */
+
+/* The loop looks at the requests first: who sees one sees its items. */
+static void note_lost(struct send_queue *q, enum client_event_kind kind, uint64_t requests, uint64_t items)
+{
+    atomic_fetch_add(&q->lost[kind].items, items);
+    atomic_fetch_add(&q->lost[kind].requests, requests);
+}
+
+static void came(struct send_queue *q)
+{
+    if (q->came)
+        q->came(q->user);
+}
+
+static bool is_too_large(const struct send_queue *q, const struct client_body *body)
+{
+    return body->n_plain > q->request_max;
+}
+
+static bool take(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
+                 uint64_t tag)
+{
+    if (!is_too_large(q, body))
+        return send_queue_push(q, client_body_ref(body), reserved, items, tag);
+    send_queue_cancel(q, reserved);
+    return false;
+}
+
+void send_queue_offer(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items)
+{
+    if (!take(q, body, reserved, items, 0))
+        note_lost(q, is_too_large(q, body) ? CLIENT_TOO_LARGE : CLIENT_SHUT_DOWN, 1, items);
+    came(q);
+}
+
+bool send_queue_offer_tagged(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
+                             uint64_t tag)
+{
+    const bool is_taken = take(q, body, reserved, items, tag);
+    came(q);
+    return is_taken;
+}
+
+void send_queue_offer_newest(struct send_queue *q, struct client_body *body, uint64_t items)
+{
+    struct send_evicted evicted;
+    if (is_too_large(q, body)) {
+        note_lost(q, CLIENT_TOO_LARGE, 1, items);
+    } else {
+        const bool is_pushed = send_queue_push_newest(q, client_body_ref(body), items, &evicted);
+        note_lost(q, CLIENT_EVICTED, evicted.requests + !is_pushed, evicted.items + (is_pushed ? 0 : items));
+    }
+    came(q);
+}
+
+void send_queue_tell_lost(struct send_queue *q, const char *const why[CLIENT_SHUT_DOWN + 1],
+                          client_event_fn on_event, void *user)
+{
+    for (int kind = CLIENT_REFUSED; kind <= CLIENT_SHUT_DOWN; kind++) {
+        const uint64_t requests = atomic_exchange(&q->lost[kind].requests, 0);
+        if (requests == 0)
+            continue;
+        const struct client_event event = {.kind = (enum client_event_kind)kind,
+                                           .requests = requests,
+                                           .items = atomic_exchange(&q->lost[kind].items, 0),
+                                           .message = why[kind]};
+        if (on_event)
+            on_event(user, &event);
+    }
 }
 
 struct send_entry *send_queue_pop(struct send_queue *q)

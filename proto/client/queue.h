@@ -18,6 +18,7 @@
 
 #include "proto/base/budget.h"
 #include "proto/client/body.h"
+#include "proto/client/event.h"
 
 struct send_entry {
     struct send_entry *next; /* in the waiting list or the free list; private */
@@ -35,9 +36,17 @@ struct send_queue {
     struct send_entry *entries; /* all of them: max_requests */
     struct send_entry *unused;
     struct send_entry *first, **last; /* waiting, oldest first */
+
+    /* The owner's, for what is offered: */
+    size_t request_max;       /* of one, in plain bytes */
+    void (*came)(void *user); /* after each, on its thread; NULL: nobody is told */
+    void *user;
+    struct {
+        atomic_uint_fast64_t requests, items;
+    } lost[CLIENT_SHUT_DOWN + 1]; /* that were not taken, by event kind: told from the loop */
 };
 
-/* 0 or -ENOMEM. */
+/* 0 or -ENOMEM. Without a bound for one request until the owner sets it. */
 int send_queue_init(struct send_queue *q, uint32_t max_requests, size_t max_bytes, struct budget *budget);
 
 /* Gives the bodies that still wait back and frees; nothing may be in flight. */
@@ -50,13 +59,10 @@ bool send_queue_reserve(struct send_queue *q, size_t n);
 void send_queue_cancel(struct send_queue *q, size_t n);
 
 /* Queues under a reservation of `reserved` bytes; keeps the body's size of it and gives the rest back. Takes
- * the reference. False when the queue was closed meanwhile: then the reservation is settled and the body
- * given back. Any thread. */
-bool send_queue_push(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items);
-
-/* The same, with a number that the entry keeps. */
-bool send_queue_push_tagged(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
-                            uint64_t tag);
+ * the reference. The entry keeps the number `tag`. False when the queue was closed meanwhile: then the
+ * reservation is settled and the body given back. Any thread. */
+bool send_queue_push(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
+                     uint64_t tag);
 
 /* What send_queue_push_newest threw out to make room. */
 struct send_evicted {
@@ -68,6 +74,24 @@ struct send_evicted {
  * back. Any thread. */
 bool send_queue_push_newest(struct send_queue *q, struct client_body *body, uint64_t items,
                             struct send_evicted *ret);
+
+/* Queues a request under a reservation of `reserved` >= body->n bytes. Takes a reference of its own: the
+ * caller still gives his back. `items` is what events report (samples, points). Any thread. */
+void send_queue_offer(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items);
+
+/* The same of a request that its owner knows by a number above 0, which its events bear. False: it is larger
+ * than request_max or came after the close; then the reservation is settled and no event comes. */
+bool send_queue_offer_tagged(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
+                             uint64_t tag);
+
+/* Queues a request without a reservation; where there is no room, the oldest ones that are waiting are
+ * dropped, and if that is not enough, this one. Takes a reference of its own, likewise. Any thread. */
+void send_queue_offer_newest(struct send_queue *q, struct client_body *body, uint64_t items);
+
+/* Tells of requests that were offered and are lost since the last time; `why` is by the event's kind. Of the
+ * thread that pops. */
+void send_queue_tell_lost(struct send_queue *q, const char *const why[CLIENT_SHUT_DOWN + 1],
+                          client_event_fn on_event, void *user);
 
 /* The oldest waiting entry, now in flight, or NULL. */
 struct send_entry *send_queue_pop(struct send_queue *q);

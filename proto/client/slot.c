@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/client/slot.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "proto/base/clock.h"
@@ -247,6 +248,7 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
         make_ready(s, client_body_bytes(entry->body));
         return;
     }
+    assert(entry->body->coding == CODING_IDENTITY); /* client_coding */
     s->state = SLOT_ENCODING;
     s->work.data = s;
     if (uv_queue_work(io_loop_uv(x->loop), &s->work, encode_in_pool, after_encoding) == 0)

@@ -64,7 +64,6 @@ struct client {
     struct coding_decoder *decoder;
     struct retry_options retry;
     uint64_t timeout_ns;
-    size_t max_request_bytes;
     struct rng rng;
     client_event_fn on_event;
     client_answer_fn on_answer;
@@ -83,9 +82,6 @@ struct client {
     uv_async_t wake;
     pthread_mutex_t wake_lock; /* guards wake against being used after it is closed */
     bool wake_open;
-    struct {
-        atomic_uint_fast64_t requests, items;
-    } lost[CLIENT_SHUT_DOWN + 1]; /* outside a call, by event kind: told from the loop */
 
     bool stopping, expired, closing;
     uint64_t deadline_ns;

@@ -69,11 +69,10 @@ struct file {
     struct io_post wanted;
     struct io_timer *timer; /* of the next attempt, or of the end */
     struct send_queue queue;
-    /* Samples or points lost elsewhere, to out of memory or for those that are newer; counted on the loop. */
-    atomic_uint_fast64_t unbuilt, evicted, evicted_requests;
-    struct writer *writer;       /* NULL: it was left, at the end */
-    struct send_entry *entry;    /* being written, or again at retry_at; NULL: nothing is */
-    uint64_t attempts, retry_at; /* retry_at 0: it is being written */
+    atomic_uint_fast64_t unbuilt; /* samples or points lost elsewhere to out of memory; counted on the loop */
+    struct writer *writer;        /* NULL: it was left, at the end */
+    struct send_entry *entry;     /* being written, or again at retry_at; NULL: nothing is */
+    uint64_t attempts, retry_at;  /* retry_at 0: it is being written */
     uint64_t deadline_ns;
     void (*done)(void *user); /* NULL: the end is not wanted yet */
     void *done_user;
@@ -99,26 +98,34 @@ static int encode(const struct file *f, const struct metric_batch *batch, struct
     return r;
 }
 
+/* Any thread. */
+static void on_offer(void *user)
+{
+    struct file *f = user;
+    io_loop_post_in(f->loop, &f->wanted);
+}
+
+static void lose(struct file *f, uint64_t items)
+{
+    atomic_fetch_add(&f->unbuilt, items);
+    on_offer(f);
+}
+
 static void push_metrics(struct exporter *x, const struct metric_batch *batch)
 {
     struct file *f = file_of(x);
     struct buffer record = BUFFER_INIT(0);
     const uint64_t points = metric_batch_points(batch);
     struct client_body *body = NULL;
-    struct send_evicted evicted;
     if (encode(f, batch, &record) == 0)
         body = client_body_new(record.p, record.n);
     else
         buffer_release(&record);
-    if (!body) {
-        atomic_fetch_add(&f->unbuilt, points);
-        io_loop_post_in(f->loop, &f->wanted);
-        return;
-    }
-    bool pushed = send_queue_push_newest(&f->queue, body, points, &evicted);
-    atomic_fetch_add(&f->evicted, evicted.items + (pushed ? 0 : points));
-    atomic_fetch_add(&f->evicted_requests, evicted.requests + !pushed);
-    io_loop_post_in(f->loop, &f->wanted);
+    if (body)
+        send_queue_offer_newest(&f->queue, body, points);
+    else
+        lose(f, points);
+    client_body_unref(body);
 }
 
 /* ---- profiles: any thread ---- */
@@ -137,11 +144,12 @@ static void push_profiles(struct exporter *x, struct client_body *body, size_t r
                           struct promise *safe)
 {
     struct file *f = file_of(x);
-    if (!body)
+    if (body) {
+        send_queue_offer(&f->queue, body, reserved, n_samples);
+    } else {
         send_queue_cancel(&f->queue, reserved);
-    if (!body || !send_queue_push(&f->queue, client_body_ref(body), reserved, n_samples))
-        atomic_fetch_add(&f->unbuilt, n_samples);
-    io_loop_post_in(f->loop, &f->wanted);
+        lose(f, n_samples);
+    }
 }
 
 /* ---- writing: the loop ---- */
@@ -209,19 +217,21 @@ static void give_up(struct file *f)
         outcome_event(&f->outcome, &event);
 }
 
+static void on_lost(void *user, const struct client_event *event)
+{
+    outcome_event(user, event);
+}
+
 static void count_lost(struct file *f)
 {
-    const uint64_t unbuilt = atomic_exchange(&f->unbuilt, 0);
-    struct client_event evicted = {
-        .kind = CLIENT_EVICTED,
-        .requests = atomic_exchange(&f->evicted_requests, 0),
-        .items = atomic_exchange(&f->evicted, 0),
-        .message = "the file does not take what is written: the oldest made room",
+    static const char *const why[CLIENT_SHUT_DOWN + 1] = {
+        [CLIENT_EVICTED] = "the file does not take what is written: the oldest made room",
+        [CLIENT_SHUT_DOWN] = "came after the shutdown",
     };
+    const uint64_t unbuilt = atomic_exchange(&f->unbuilt, 0);
     if (unbuilt > 0)
         outcome_lost(&f->outcome, 0, unbuilt, "out of memory");
-    if (evicted.requests > 0)
-        outcome_event(&f->outcome, &evicted);
+    send_queue_tell_lost(&f->queue, why, on_lost, &f->outcome);
 }
 
 static void on_wanted(void *arg)
@@ -279,16 +289,15 @@ static void stream(const void *settings, struct export_stream *ret)
     ret->temporality = s->temporality;
 }
 
-static void free_file(struct exporter *x)
+static void release_file(struct exporter *x)
 {
     struct file *f = file_of(x);
     io_timer_free(f->timer);
     send_queue_release(&f->queue);
     outcome_release(&f->outcome);
-    free(f);
 }
 
-static int open_file(struct exporter **ret, const void *settings, const struct export_context *c,
+static int open_file(struct exporter *x, const void *settings, const struct export_context *c,
                      struct error *e)
 {
     const struct file_settings *s = settings;
@@ -303,29 +312,17 @@ static int open_file(struct exporter **ret, const void *settings, const struct e
         .rotation = {(uint64_t)s->rotation_megabytes << 20, s->rotation_age_ns, s->rotation_backups,
                      s->rotation_days},
     };
-    struct file *f = calloc(1, sizeof *f);
-    if (!f)
-        return error_set(e, -ENOMEM, "out of memory");
-    f->base =
-        (struct exporter){.kind = &exporter_file, .terms = {REQUEST_MAX, QUEUE_SIZE, false, QUEUE_BYTES}};
+    struct file *f = file_of(x);
+    x->terms = (struct export_terms){REQUEST_MAX, QUEUE_SIZE, false, QUEUE_BYTES};
     f->proto = s->format == FILE_PROTO;
     f->loop = c->loop;
     f->wanted = (struct io_post){.fn = on_wanted, .arg = f};
-    int r = send_queue_init(&f->queue, QUEUE_SIZE, QUEUE_BYTES, c->budget);
-    if (r < 0) {
-        free(f);
-        return error_set(e, r, "out of memory");
-    }
-    r = outcome_init(&f->outcome, c);
-    f->timer = io_timer_new(c->loop, on_time, f);
-    r = r < 0 || !f->timer ? error_set(e, -ENOMEM, "out of memory")
-                           : writer_new(&f->writer, &options, c->loop, &f->wanted, e);
-    if (r < 0) {
-        free_file(&f->base);
-        return r;
-    }
-    *ret = &f->base;
-    return 0;
+    if (send_queue_init(&f->queue, QUEUE_SIZE, QUEUE_BYTES, c->budget) < 0 ||
+        outcome_init(&f->outcome, c) < 0 || !(f->timer = io_timer_new(c->loop, on_time, f)))
+        return error_set(e, -ENOMEM, "out of memory");
+    f->queue.came = on_offer;
+    f->queue.user = f;
+    return writer_new(&f->writer, &options, c->loop, &f->wanted, e);
 }
 
 const struct exporter_kind exporter_file = {
@@ -338,6 +335,7 @@ const struct exporter_kind exporter_file = {
             .takes = CONFIG_TAKES_METRICS | CONFIG_TAKES_PROFILES,
             .check = check,
         },
+    .size = sizeof(struct file),
     .stream = stream,
     .open = open_file,
     .push_metrics = push_metrics,
@@ -345,5 +343,5 @@ const struct exporter_kind exporter_file = {
     .cancel = cancel,
     .push_profiles = push_profiles,
     .drain = drain,
-    .free = free_file,
+    .release = release_file,
 };

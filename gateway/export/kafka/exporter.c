@@ -228,9 +228,10 @@ static struct producer_options options_of(const struct kafka_settings *s, const 
     };
 }
 
-static int start(struct kafka *k, const struct kafka_settings *s, const struct export_context *c,
-                 struct error *e)
+static int open_kafka(struct exporter *x, const void *given, const struct export_context *c, struct error *e)
 {
+    struct kafka *k = container_of(x, struct kafka, sending.base);
+    const struct kafka_settings *s = given;
     const bool profiles = c->signal == CONFIG_TAKES_PROFILES;
     struct sending_settings settings = s->sending;
     struct sender sender;
@@ -245,39 +246,20 @@ static int start(struct kafka *k, const struct kafka_settings *s, const struct e
         .request_max = settings.request_bytes, .budget = c->budget, .end = end_of_key, .user = k};
     if (profiles && k->is_keyed && !(k->pieces = pieces_new(&pieces)))
         return error_set(e, -ENOMEM, "out of memory");
-    int r = sending_init(&k->sending, &exporter_kafka, c, &settings, e);
+    int r = sending_init(&k->sending, c, &settings, e);
+    if (r == 0)
+        r = producer_new(&sender, c->loop, &options, sending_on_event, sending_on_queued, &k->sending, e);
     if (r < 0)
         return r;
-    r = producer_new(&sender, c->loop, &options, sending_on_event, sending_on_queued, &k->sending, e);
-    if (r < 0) {
-        sending_release(&k->sending);
-        return r;
-    }
     k->sending.base.terms.no_references = k->is_keyed; /* keys are made of what is written out */
     return sending_start(&k->sending, sender, c, &settings, e);
 }
 
-static int open_kafka(struct exporter **ret, const void *settings, const struct export_context *c,
-                      struct error *e)
-{
-    struct kafka *k = calloc(1, sizeof *k);
-    int r = k ? start(k, settings, c, e) : error_set(e, -ENOMEM, "out of memory");
-    if (r < 0) {
-        if (k)
-            pieces_free(k->pieces);
-        free(k);
-        return r;
-    }
-    *ret = &k->sending.base;
-    return 0;
-}
-
-static void free_kafka(struct exporter *x)
+static void release_kafka(struct exporter *x)
 {
     struct kafka *k = container_of(x, struct kafka, sending.base);
     sending_release(&k->sending);
     pieces_free(k->pieces);
-    free(k);
 }
 
 const struct exporter_kind exporter_kafka = {
@@ -290,6 +272,7 @@ const struct exporter_kind exporter_kafka = {
             .takes = CONFIG_TAKES_METRICS | CONFIG_TAKES_PROFILES,
             .check = check,
         },
+    .size = sizeof(struct kafka),
     .stream = stream,
     .open = open_kafka,
     .push_metrics = push_metrics,
@@ -298,5 +281,5 @@ const struct exporter_kind exporter_kafka = {
     .cancel = sending_cancel,
     .push_profiles = push_profiles,
     .drain = sending_drain,
-    .free = free_kafka,
+    .release = release_kafka,
 };

@@ -64,10 +64,6 @@ struct sent_list {
     struct sent *first, **last;
 };
 
-struct lost {
-    atomic_uint_fast64_t requests, items;
-};
-
 struct producer {
     struct producer_options options;
     struct io_loop *loop;
@@ -75,7 +71,6 @@ struct producer {
     void (*on_queued)(void *user);
     void *user;
     struct send_queue queue;
-    struct lost too_large, evicted, late; /* of any thread, told from the loop */
     struct io_post post;
     struct io_timer *patience; /* of the end */
 
@@ -529,78 +524,14 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- pushing: any thread ---- */
-
-static bool reserve(void *x, size_t n)
-{
-    return send_queue_reserve(&((struct producer *)x)->queue, n);
-}
-
-static void cancel(void *x, size_t n)
-{
-    send_queue_cancel(&((struct producer *)x)->queue, n);
-}
-
-static void note_lost(struct lost *l, uint64_t requests, uint64_t items)
-{
-    atomic_fetch_add(&l->items, items);
-    atomic_fetch_add(&l->requests, requests);
-}
-
-static void pushed(struct producer *p)
-{
-    wake(p);
-    io_loop_post_in(p->loop, &p->post);
-}
-
-static bool push_tagged(void *x, struct client_body *body, size_t reserved, uint64_t items, uint64_t tag)
-{
-    struct producer *p = x;
-    const bool fits = body->n <= p->options.request_max;
-    if (!fits)
-        send_queue_cancel(&p->queue, reserved);
-    const bool is_pushed =
-        fits && send_queue_push_tagged(&p->queue, client_body_ref(body), reserved, items, tag);
-    pushed(p);
-    return is_pushed;
-}
-
-static void push(void *x, struct client_body *body, size_t reserved, uint64_t items)
-{
-    struct producer *p = x;
-    if (!push_tagged(p, body, reserved, items, 0))
-        note_lost(body->n > p->options.request_max ? &p->too_large : &p->late, 1, items);
-}
-
-static void push_newest(void *x, struct client_body *body, uint64_t items)
-{
-    struct producer *p = x;
-    struct send_evicted evicted = {0};
-    if (body->n > p->options.request_max) {
-        note_lost(&p->too_large, 1, items);
-    } else {
-        const bool is_pushed = send_queue_push_newest(&p->queue, client_body_ref(body), items, &evicted);
-        note_lost(&p->evicted, evicted.requests + !is_pushed, evicted.items + (is_pushed ? 0 : items));
-    }
-    pushed(p);
-}
-
-static size_t queued_bytes(void *x)
-{
-    return send_queue_bytes(&((struct producer *)x)->queue);
-}
-
 /* ---- the loop ---- */
 
-static void tell_lost(struct producer *p, struct lost *l, enum client_event_kind kind, const char *why)
+/* Any thread. */
+static void on_offer(void *user)
 {
-    const uint64_t requests = atomic_exchange(&l->requests, 0);
-    if (requests == 0)
-        return;
-    p->on_event(p->user, &(struct client_event){.kind = kind,
-                                                .requests = requests,
-                                                .items = atomic_exchange(&l->items, 0),
-                                                .message = why});
+    struct producer *p = user;
+    wake(p);
+    io_loop_post_in(p->loop, &p->post);
 }
 
 static void tell_one(struct producer *p, struct sent *s)
@@ -630,6 +561,11 @@ static void on_ended(void *arg)
 
 static void on_post(void *arg)
 {
+    static const char *const lost[CLIENT_SHUT_DOWN + 1] = {
+        [CLIENT_EVICTED] = "the queue is full: the oldest made room",
+        [CLIENT_TOO_LARGE] = "larger than producer.max_message_bytes",
+        [CLIENT_SHUT_DOWN] = "came after the shutdown",
+    };
     struct producer *p = arg;
     struct sent *s;
     struct error why;
@@ -654,9 +590,7 @@ static void on_post(void *arg)
         told = s->next;
         tell_one(p, s);
     }
-    tell_lost(p, &p->too_large, CLIENT_TOO_LARGE, "larger than producer.max_message_bytes");
-    tell_lost(p, &p->evicted, CLIENT_EVICTED, "the queue is full: the oldest made room");
-    tell_lost(p, &p->late, CLIENT_SHUT_DOWN, "came after the shutdown");
+    send_queue_tell_lost(&p->queue, lost, p->on_event, p->user);
     p->on_queued(p->user);
     if (is_over) { /* the thread's last post may be still to come */
         p->patience = io_timer_free(p->patience);
@@ -719,16 +653,6 @@ static void init_lock(struct producer *p)
 int producer_new(struct sender *ret, struct io_loop *loop, const struct producer_options *options,
                  client_event_fn on_event, void (*on_queued)(void *user), void *user, struct error *e)
 {
-    static const struct sender_verbs verbs = {
-        .reserve = reserve,
-        .cancel = cancel,
-        .push = push,
-        .push_tagged = push_tagged,
-        .push_newest = push_newest,
-        .queued_bytes = queued_bytes,
-        .shutdown = shut_down,
-        .free = free_producer,
-    };
     struct producer *p = calloc(1, sizeof *p);
     if (!p)
         return error_set(e, -ENOMEM, "out of memory");
@@ -746,6 +670,9 @@ int producer_new(struct sender *ret, struct io_loop *loop, const struct producer
     int r = p->patience
                 ? send_queue_init(&p->queue, options->queue_size, options->queue_bytes, options->budget)
                 : -ENOMEM;
+    p->queue.request_max = options->request_max;
+    p->queue.came = on_offer;
+    p->queue.user = p;
     r = r < 0 ? error_set(e, r, "out of memory") : open_kafka(p, e);
     if (r == 0 && (r = thread_begin(&p->thread, NULL, run, p)) < 0) {
         close_kafka(p);
@@ -758,6 +685,6 @@ int producer_new(struct sender *ret, struct io_loop *loop, const struct producer
     const char *warning = kafka_warning(options->connection);
     if (warning)
         log_warn("%s topic=%s", warning, options->topic);
-    *ret = (struct sender){&verbs, p};
+    *ret = (struct sender){p, &p->queue, shut_down, free_producer};
     return 0;
 }

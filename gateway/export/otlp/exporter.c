@@ -262,17 +262,20 @@ static int add_endpoints(const struct otlp_settings *s, struct arena *arena, str
     return 0;
 }
 
-static int start(struct otlp *o, const struct otlp_settings *s, const struct export_context *c,
-                 struct arena *arena, struct error *e)
+static int open_otlp(struct exporter *x, const void *settings, const struct export_context *c,
+                     struct error *e)
 {
+    struct otlp *o = container_of(x, struct otlp, sending.base);
+    const struct otlp_settings *s = settings;
+    cleanup(arena_release) struct arena arena = {0};
     struct client_options options;
     struct sending_settings first = s->sending;
     if (s->endpoints.n > 0)
         first.endpoint = s->endpoints.items[0];
-    int r = sending_options(&first, c, arena, &options, e);
+    int r = sending_options(&first, c, &arena, &options, e);
     if (r < 0)
         return r;
-    if (s->endpoints.n > 1 && (r = add_endpoints(s, arena, &options)) < 0)
+    if (s->endpoints.n > 1 && (r = add_endpoints(s, &arena, &options)) < 0)
         return error_set(e, r, "out of memory");
     options.protocol = s->protocol;
     options.compression = s->compression;
@@ -294,7 +297,7 @@ static int start(struct otlp *o, const struct otlp_settings *s, const struct exp
         options.dialect.content_type = "application/json";
     if (o->json && options.protocol != OTLP_HTTP)
         return error_set(e, -EINVAL, "encoding json needs protocol http: gRPC carries protobuf");
-    r = sending_open(&o->sending, &exporter_otlp, c, &options, &s->sending, e);
+    r = sending_open(&o->sending, c, &options, &s->sending, e);
     const bool is_anew = o->layout_1_9 || o->backend != NULL;
     o->sending.base.terms.no_references =
         !o->backend && (o->layout_1_9 || !s->references || s->backend == OTLP_COLLECTOR);
@@ -303,29 +306,11 @@ static int start(struct otlp *o, const struct otlp_settings *s, const struct exp
     return r;
 }
 
-static int open_otlp(struct exporter **ret, const void *settings, const struct export_context *c,
-                     struct error *e)
-{
-    struct arena arena = {0};
-    struct otlp *o = calloc(1, sizeof *o);
-    int r = o ? start(o, settings, c, &arena, e) : error_set(e, -ENOMEM, "out of memory");
-    arena_release(&arena);
-    if (r < 0) {
-        if (o)
-            backend_free(o->backend);
-        free(o);
-        return r;
-    }
-    *ret = &o->sending.base;
-    return 0;
-}
-
-static void free_otlp(struct exporter *x)
+static void release_otlp(struct exporter *x)
 {
     struct otlp *o = container_of(x, struct otlp, sending.base);
     sending_release(&o->sending);
     backend_free(o->backend);
-    free(o);
 }
 
 const struct exporter_kind exporter_otlp = {
@@ -338,6 +323,7 @@ const struct exporter_kind exporter_otlp = {
             .takes = CONFIG_TAKES_METRICS | CONFIG_TAKES_PROFILES,
             .check = check,
         },
+    .size = sizeof(struct otlp),
     .stream = stream,
     .open = open_otlp,
     .push_metrics = push_metrics,
@@ -346,5 +332,5 @@ const struct exporter_kind exporter_otlp = {
     .cancel = sending_cancel,
     .push_profiles = push_profiles,
     .drain = sending_drain,
-    .free = free_otlp,
+    .release = release_otlp,
 };

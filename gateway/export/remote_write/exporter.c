@@ -148,17 +148,21 @@ static int cut_url(const char *url, struct buffer *base, const char **ret_path)
     return r < 0 ? r : buffer_add(base, "", 1);
 }
 
-static int start(struct receiver *to, const struct remote_write_settings *s, const struct export_context *c,
-                 struct arena *arena, struct buffer *base, struct error *e)
+static int open_remote_write(struct exporter *x, const void *settings, const struct export_context *c,
+                             struct error *e)
 {
+    struct receiver *to = container_of(x, struct receiver, sending.base);
+    const struct remote_write_settings *s = settings;
+    cleanup(arena_release) struct arena arena = {0};
+    cleanup(buffer_release) struct buffer base = BUFFER_INIT(0);
     const bool second = s->protobuf_message == REMOTE_WRITE_2;
     struct client_options o;
-    int r = sending_options(&s->sending, c, arena, &o, e);
+    int r = sending_options(&s->sending, c, &arena, &o, e);
     if (r < 0)
         return r;
-    if (cut_url(o.endpoint, base, &o.path) < 0)
+    if (cut_url(o.endpoint, &base, &o.path) < 0)
         return error_set(e, -ENOMEM, "out of memory");
-    o.endpoint = (const char *)base->p;
+    o.endpoint = (const char *)base.p;
     ((struct client_header *)o.headers)[o.n_headers++] = (struct client_header){
         "x-prometheus-remote-write-version", second ? REMOTE_WRITE_2_VERSION : REMOTE_WRITE_1_VERSION};
     o.protocol = OTLP_HTTP;
@@ -175,31 +179,12 @@ static int start(struct receiver *to, const struct remote_write_settings *s, con
     };
     to->version = second ? REMOTE_WRITE_2 : REMOTE_WRITE_1;
     to->prometheus = c->prometheus;
-    return sending_open(&to->sending, &exporter_remote_write, c, &o, &s->sending, e);
+    return sending_open(&to->sending, c, &o, &s->sending, e);
 }
 
-static int open_remote_write(struct exporter **ret, const void *settings, const struct export_context *c,
-                             struct error *e)
+static void release_remote_write(struct exporter *x)
 {
-    struct arena arena = {0};
-    struct buffer base = BUFFER_INIT(0);
-    struct receiver *to = calloc(1, sizeof *to);
-    int r = to ? start(to, settings, c, &arena, &base, e) : error_set(e, -ENOMEM, "out of memory");
-    arena_release(&arena);
-    buffer_release(&base);
-    if (r < 0) {
-        free(to);
-        return r;
-    }
-    *ret = &to->sending.base;
-    return 0;
-}
-
-static void free_remote_write(struct exporter *x)
-{
-    struct receiver *to = container_of(x, struct receiver, sending.base);
-    sending_release(&to->sending);
-    free(to);
+    sending_release(container_of(x, struct sending, base));
 }
 
 const struct exporter_kind exporter_remote_write = {
@@ -212,10 +197,11 @@ const struct exporter_kind exporter_remote_write = {
             .takes = CONFIG_TAKES_METRICS,
             .check = check,
         },
+    .size = sizeof(struct receiver),
     .stream = stream,
     .open = open_remote_write,
     .push_metrics = push_metrics,
     .is_ready = sending_is_ready,
     .drain = sending_drain,
-    .free = free_remote_write,
+    .release = release_remote_write,
 };

@@ -152,7 +152,7 @@ static void count_unbuilt(struct sending *s)
 void sending_on_queued(void *user)
 {
     struct sending *s = user;
-    outcome_queued(&s->outcome, s->stored ? stored_bytes(s->stored) : sender_queued_bytes(&s->sender));
+    outcome_queued(&s->outcome, s->stored ? stored_bytes(s->stored) : send_queue_bytes(s->sender.queue));
     count_unbuilt(s);
 }
 
@@ -195,35 +195,40 @@ static int open_storage(struct sending *s, const struct export_context *c,
         return 0;
     }
     bool is_closed = false;
-    s->sender.verbs->shutdown(s->sender.x, 0, on_closed, &is_closed);
+    s->sender.shutdown(s->sender.x, 0, on_closed, &is_closed);
     while (!is_closed)
         io_loop_run_once(c->loop, NSEC_PER_SEC);
-    sending_release(s);
     return r;
 }
 
-int sending_open(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
-                 const struct client_options *options, const struct sending_settings *settings,
-                 struct error *e)
+static void shut_down_client(void *x, uint64_t deadline_ns, void (*done)(void *user), void *user)
+{
+    client_shutdown(x, deadline_ns, done, user);
+}
+
+static void free_client(void *x)
+{
+    client_free(x);
+}
+
+int sending_open(struct sending *s, const struct export_context *c, const struct client_options *options,
+                 const struct sending_settings *settings, struct error *e)
 {
     struct sending_settings bounded = *settings;
     bounded.request_bytes = options->max_request_bytes;
-    int r = sending_init(s, kind, c, &bounded, e);
+    int r = sending_init(s, c, &bounded, e);
+    if (r == 0)
+        r = client_new(&s->client, c->loop, options, sending_on_event, s, e);
     if (r < 0)
         return r;
-    r = client_new(&s->client, c->loop, options, sending_on_event, s, e);
-    if (r < 0) {
-        sending_release(s);
-        return r;
-    }
     client_on_queued(s->client, sending_on_queued, s);
-    return sending_start(s, sender_of_client(s->client), c, settings, e);
+    const struct sender sender = {s->client, client_queue(s->client), shut_down_client, free_client};
+    return sending_start(s, sender, c, settings, e);
 }
 
-int sending_init(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
-                 const struct sending_settings *settings, struct error *e)
+int sending_init(struct sending *s, const struct export_context *c, const struct sending_settings *settings,
+                 struct error *e)
 {
-    s->base.kind = kind;
     s->base.terms = (struct export_terms){
         settings->request_bytes, settings->queue_size, false,
         settings->storage ? min_of(settings->storage_bytes, STORED_WAITING_MAX) : settings->queue_bytes};
@@ -248,7 +253,7 @@ void sending_push(struct sending *s, struct client_body *body, size_t reserved, 
             promise_owe(safe);
         stored_push(s->stored, body, reserved, samples, safe);
     } else {
-        sender_push(&s->sender, body, reserved, samples);
+        send_queue_offer(s->sender.queue, body, reserved, samples);
     }
 }
 
@@ -275,7 +280,7 @@ void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points
     if (!shared)
         sending_lost(s, points);
     else if (!s->stored || !stored_push_metrics(s->stored, shared, points))
-        sender_push_newest(&s->sender, shared, points);
+        send_queue_offer_newest(s->sender.queue, shared, points);
     client_body_unref(shared);
 }
 
@@ -314,7 +319,7 @@ void sending_lost(struct sending *s, uint64_t n)
 bool sending_reserve(struct exporter *x, size_t n)
 {
     struct sending *s = container_of(x, struct sending, base);
-    return s->stored ? stored_reserve(s->stored, n) : sender_reserve(&s->sender, n);
+    return s->stored ? stored_reserve(s->stored, n) : send_queue_reserve(s->sender.queue, n);
 }
 
 void sending_cancel(struct exporter *x, size_t n)
@@ -323,7 +328,7 @@ void sending_cancel(struct exporter *x, size_t n)
     if (s->stored)
         stored_cancel(s->stored, n);
     else
-        sender_cancel(&s->sender, n);
+        send_queue_cancel(s->sender.queue, n);
 }
 
 static void on_settled(void *user)
@@ -357,13 +362,13 @@ void sending_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *
     s->deadline_ns = deadline_ns;
     if (s->stored)
         deadline_ns = min_of(deadline_ns, clock_monotonic() + STORED_DRAIN_NS);
-    s->sender.verbs->shutdown(s->sender.x, deadline_ns, on_drained, s);
+    s->sender.shutdown(s->sender.x, deadline_ns, on_drained, s);
 }
 
 void sending_release(struct sending *s)
 {
-    if (s->sender.verbs)
-        s->sender.verbs->free(s->sender.x);
+    if (s->sender.x)
+        s->sender.free(s->sender.x);
     s->sender = (struct sender){0};
     s->client = NULL;
     outcome_release(&s->outcome);

@@ -129,16 +129,14 @@ int sending_options(const struct sending_settings *settings, const struct export
                     struct arena *arena, struct client_options *ret, struct error *e);
 
 /* Starts a client: the rest of the open of a kind that speaks HTTP. The dialect's on_answer gets `s`. 0, or
- * negative with *e; then `s` is released. */
-int sending_open(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
-                 const struct client_options *options, const struct sending_settings *settings,
-                 struct error *e);
+ * negative with *e. */
+int sending_open(struct sending *s, const struct export_context *c, const struct client_options *options,
+                 const struct sending_settings *settings, struct error *e);
 
 /* The same of a kind with a sender of its own: init, then the sender is made, which tells the two functions
- * (loop's thread) of events and that it got or lost requests, then start. 0, or negative with *e: of the
- * first there is nothing to release, by the second `s` is, the sender included. */
-int sending_init(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
-                 const struct sending_settings *settings, struct error *e);
+ * (loop's thread) of events and that it got or lost requests, then start. 0, or negative with *e. */
+int sending_init(struct sending *s, const struct export_context *c, const struct sending_settings *settings,
+                 struct error *e);
 void sending_on_event(void *sending, const struct client_event *event);
 void sending_on_queued(void *sending);
 int sending_start(struct sending *s, struct sender sender, const struct export_context *c,
@@ -160,7 +158,7 @@ void sending_push_metrics(struct sending *s, const struct metric_batch *batch, b
 /* Samples or points that no memory was there for; any thread. */
 void sending_lost(struct sending *s, uint64_t n);
 
-/* For exporter_kind. The last does not free the kind's struct. */
+/* For exporter_kind. */
 bool sending_is_ready(struct exporter *x);
 bool sending_reserve(struct exporter *x, size_t n);
 void sending_cancel(struct exporter *x, size_t n);

@@ -97,8 +97,8 @@ struct pushed {
 /* To the sender if it is its turn, else it stays on disk. Under the lock. */
 static bool hand_on(struct stored *s, struct client_body *body, uint64_t number, uint64_t items)
 {
-    if (!s->is_spilling && sender_reserve(&s->sender, body->n))
-        return sender_push_tagged(&s->sender, body, body->n, items, number);
+    if (!s->is_spilling && send_queue_reserve(s->sender.queue, body->n))
+        return send_queue_offer_tagged(s->sender.queue, body, body->n, items, number);
     if (!s->is_spilling) {
         s->is_spilling = true;
         s->cursor = number - 1;
@@ -112,7 +112,7 @@ static bool hand_on(struct stored *s, struct client_body *body, uint64_t number,
 static void not_on_disk(struct stored *s, const struct pushed *p)
 {
     if (p->is_metrics) {
-        sender_push_newest(&s->sender, p->body, p->items);
+        send_queue_offer_newest(s->sender.queue, p->body, p->items);
         return;
     }
     pthread_mutex_lock(&s->lock);
@@ -225,10 +225,10 @@ static bool push_held(struct stored *s)
     if (s->held->n_plain > s->request_max) {
         outcome_lost(s->outcome, 1, s->held_items, "larger than max_request_bytes");
         journal_remove(s->journal, s->held_number);
-    } else if (!sender_reserve(&s->sender, s->held->n)) {
+    } else if (!send_queue_reserve(s->sender.queue, s->held->n)) {
         return false;
     } else {
-        sender_push_tagged(&s->sender, s->held, s->held->n, s->held_items, s->held_number);
+        send_queue_offer_tagged(s->sender.queue, s->held, s->held->n, s->held_items, s->held_number);
     }
     s->held = client_body_unref(s->held);
     return true;
@@ -292,7 +292,7 @@ static void feed(struct stored *s)
     pthread_mutex_unlock(&s->lock);
     if (!is_spilling)
         return;
-    if (!has_room || sender_queued_bytes(&s->sender) > s->queue_bytes / 2) {
+    if (!has_room || send_queue_bytes(s->sender.queue) > s->queue_bytes / 2) {
         io_timer_set(s->timer, io_loop_now(s->loop) + LOOK_AGAIN_NS);
         return;
     }

@@ -69,8 +69,8 @@ static void begin(struct world *w)
 static void push(struct world *w, const char *text, uint64_t items)
 {
     struct client_body *body = unit_made(client_body_new((uint8_t *)strdup(text), strlen(text)));
-    ck_assert(client_reserve(w->client, 100));
-    client_push(w->client, body, 100, items);
+    ck_assert(send_queue_reserve(client_queue(w->client), 100));
+    send_queue_offer(client_queue(w->client), body, 100, items);
     client_body_unref(body);
 }
 
@@ -84,7 +84,7 @@ static void world_end(struct world *w, uint64_t within_ns)
     client_shutdown(w->client, clock_monotonic() + within_ns, on_done, w);
     ck_assert(!w->done);
     UNTIL(w, w->done);
-    ck_assert_uint_eq(client_queued_bytes(w->client), 0);
+    ck_assert_uint_eq(send_queue_bytes(client_queue(w->client)), 0);
     client_free(w->client);
     if (w->server.listener || w->server.links)
         fake_stop(&w->server);
@@ -110,7 +110,7 @@ UNIT(grpc_ok)
     struct world *w = world_new(check_hello);
     begin(w);
     push(w, "hello", 7);
-    ck_assert_uint_eq(client_queued_bytes(w->client), 5);
+    ck_assert_uint_eq(send_queue_bytes(client_queue(w->client)), 5);
     UNTIL(w, w->n[CLIENT_SENT] == 1);
     ck_assert_uint_eq(w->items[CLIENT_SENT], 7);
     push(w, "hello", 7);
@@ -197,11 +197,11 @@ UNIT(what_is_in_the_wanted_coding_is_sent_as_it_is)
             w->options.max_request_bytes = 1000;
             begin(w);
             struct client_body *body = as_it_came(1000, CODING_ZSTD), *large = as_it_came(1001, CODING_ZSTD);
-            ck_assert(client_reserve(w->client, 1000));
-            client_push(w->client, body, 1000, 1);
-            ck_assert_uint_eq(client_queued_bytes(w->client), body->n);
-            ck_assert(client_reserve(w->client, 1000));
-            client_push(w->client, large, 1000, 1); /* the limit is one of plain bytes */
+            ck_assert(send_queue_reserve(client_queue(w->client), 1000));
+            send_queue_offer(client_queue(w->client), body, 1000, 1);
+            ck_assert_uint_eq(send_queue_bytes(client_queue(w->client)), body->n);
+            ck_assert(send_queue_reserve(client_queue(w->client), 1000));
+            send_queue_offer(client_queue(w->client), large, 1000, 1); /* the limit is one of plain bytes */
             UNTIL(w, w->n[CLIENT_SENT] == 1 && w->n[CLIENT_TOO_LARGE] == 1);
             ck_assert_uint_eq(w->n[CLIENT_RETRIED], 1);
             client_body_unref(body);
@@ -240,8 +240,8 @@ UNIT(plain_bytes_go_in_the_coding_they_were_received_in)
             struct client_body *body = unit_made(
                 client_body_received((uint8_t *)strdup("hello"), 5, CODING_IDENTITY, 5, (enum coding)c));
             w->tag = c;
-            ck_assert(client_reserve(w->client, 5));
-            client_push(w->client, body, 5, 1);
+            ck_assert(send_queue_reserve(client_queue(w->client), 5));
+            send_queue_offer(client_queue(w->client), body, 5, 1);
             client_body_unref(body);
             UNTIL(w, w->n[CLIENT_SENT] == (unsigned)c + 1);
         }
@@ -536,9 +536,9 @@ UNIT(a_full_queue_refuses_or_evicts)
     push(w, "a", 1);
     push(w, "b", 2);
     push(w, "c", 4);
-    ck_assert(!client_reserve(w->client, 1));
+    ck_assert(!send_queue_reserve(client_queue(w->client), 1));
     UNTIL(w, w->server.n_held == 1);
-    ck_assert(!client_reserve(w->client, 1)); /* in flight still counts */
+    ck_assert(!send_queue_reserve(client_queue(w->client), 1)); /* in flight still counts */
     struct client_body *newest = unit_made(client_body_new((uint8_t *)strdup("d"), 1));
     client_push_newest(w->client, newest, 8);
     client_body_unref(newest);
@@ -574,7 +574,7 @@ UNIT(shutdown_drains)
     for (int i = 0; i < 50; i++)
         push(w, "x", 1);
     client_shutdown(w->client, clock_monotonic() + 5 * (uint64_t)NSEC_PER_SEC, on_done, w);
-    ck_assert(!client_reserve(w->client, 1));
+    ck_assert(!send_queue_reserve(client_queue(w->client), 1));
     UNTIL(w, w->done);
     ck_assert_uint_eq(w->n[CLIENT_SENT], 50);
     client_free(w->client);
@@ -664,15 +664,15 @@ static void *feed(void *arg)
 {
     struct feeder *f = arg;
     for (int i = 0; i < 300; i++) {
-        if (!client_reserve(f->w->client, 64))
+        if (!send_queue_reserve(client_queue(f->w->client), 64))
             continue;
         if (i % 5 == 0) {
-            client_cancel(f->w->client, 64);
+            send_queue_cancel(client_queue(f->w->client), 64);
             continue;
         }
         f->pushed++;
         struct client_body *body = unit_made(client_body_new((uint8_t *)strdup("0123456789"), 10));
-        client_push(f->w->client, body, 64, 1);
+        send_queue_offer(client_queue(f->w->client), body, 64, 1);
         client_body_unref(body);
     }
     return NULL;

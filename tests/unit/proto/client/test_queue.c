@@ -40,7 +40,7 @@ UNIT(a_push_keeps_what_it_uses_of_the_reservation)
     cleanup(send_queue_release) struct send_queue q;
     ck_assert_int_eq(send_queue_init(&q, 2, 1000, NULL), 0);
     ck_assert(send_queue_reserve(&q, 1000));
-    ck_assert(send_queue_push(&q, body(10), 1000, 7));
+    ck_assert(send_queue_push(&q, body(10), 1000, 7, 0));
     ck_assert_uint_eq(send_queue_bytes(&q), 10);
     struct send_entry *entry = unit_made(send_queue_pop(&q));
     ck_assert_uint_eq(entry->items, 7);
@@ -62,7 +62,7 @@ UNIT(charged_to_a_budget)
     ck_assert(!send_queue_reserve(&q, 11)); /* the queue has room, the process has not */
     ck_assert_uint_eq(whole.used, 90);
     ck_assert_uint_eq(q.requests, 1);
-    ck_assert(send_queue_push(&q, body(40), 90, 1));
+    ck_assert(send_queue_push(&q, body(40), 90, 1, 0));
     ck_assert_uint_eq(whole.used, 40);
     ck_assert(send_queue_push_newest(&q, body(60), 2, &evicted));
     ck_assert_uint_eq(evicted.requests, 0);
@@ -75,7 +75,7 @@ UNIT(charged_to_a_budget)
     ck_assert_uint_eq(whole.used, 30);
     ck_assert(send_queue_reserve(&q, 5));
     send_queue_close(&q);
-    ck_assert(!send_queue_push(&q, body(5), 5, 16));
+    ck_assert(!send_queue_push(&q, body(5), 5, 16, 0));
     ck_assert_uint_eq(whole.used, 30);
     send_queue_release(&q); /* with one that waits */
     ck_assert_uint_eq(whole.used, 0);
@@ -89,8 +89,8 @@ UNIT(reservations_are_sums)
     ck_assert_int_eq(send_queue_init(&q, 3, 1000, NULL), 0);
     ck_assert(send_queue_reserve(&q, 1000) && send_queue_reserve(&q, 0) && send_queue_reserve(&q, 0));
     ck_assert(!send_queue_reserve(&q, 0));
-    ck_assert(send_queue_push(&q, body(300), 300, 1));
-    ck_assert(send_queue_push(&q, body(500), 600, 1));
+    ck_assert(send_queue_push(&q, body(300), 300, 1, 0));
+    ck_assert(send_queue_push(&q, body(500), 600, 1, 0));
     send_queue_cancel(&q, 100);
     ck_assert_uint_eq(send_queue_bytes(&q), 800);
     ck_assert_uint_eq(q.requests, 2);
@@ -102,7 +102,7 @@ UNIT(oldest_first)
     ck_assert_int_eq(send_queue_init(&q, 8, 1000, NULL), 0);
     for (uint64_t i = 0; i < 5; i++) {
         ck_assert(send_queue_reserve(&q, 1));
-        ck_assert(send_queue_push(&q, body(1), 1, i));
+        ck_assert(send_queue_push(&q, body(1), 1, i, 0));
     }
     for (uint64_t i = 0; i < 5; i++) {
         struct send_entry *entry = send_queue_pop(&q);
@@ -137,7 +137,7 @@ UNIT(closed_takes_no_more)
     ck_assert(send_queue_reserve(&q, 10));
     send_queue_close(&q);
     ck_assert(!send_queue_reserve(&q, 10));
-    ck_assert(!send_queue_push(&q, body(10), 10, 1));
+    ck_assert(!send_queue_push(&q, body(10), 10, 1, 0));
     ck_assert(!send_queue_push_newest(&q, body(10), 1, &out));
     ck_assert_uint_eq(send_queue_bytes(&q), 0);
     ck_assert_uint_eq(q.requests, 0);
@@ -150,7 +150,7 @@ UNIT(a_body_is_shared)
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(send_queue_init(&q[i], 1, 10, NULL), 0);
         ck_assert(send_queue_reserve(&q[i], 3));
-        ck_assert(send_queue_push(&q[i], client_body_ref(b), 3, 1));
+        ck_assert(send_queue_push(&q[i], client_body_ref(b), 3, 1, 0));
     }
     client_body_unref(b);
     send_queue_release(&q[0]);
@@ -177,7 +177,7 @@ static void *producer(void *arg)
             send_queue_cancel(&race->q, 64);
             atomic_fetch_add(&race->cancelled, 1);
         } else {
-            ck_assert(send_queue_push(&race->q, body(i % 64), 64, 1));
+            ck_assert(send_queue_push(&race->q, body(i % 64), 64, 1, 0));
             atomic_fetch_add(&race->pushed, 1);
         }
     }

@@ -97,19 +97,19 @@ static void push_all(struct world *w)
         struct client_body *body = client_body_new(text, strlen((char *)text));
         if (!body) /* the text is the body's in any case */
             continue;
-        if (client_reserve(w->client, 100)) {
-            client_push(w->client, body, 100, 1);
+        if (send_queue_reserve(client_queue(w->client), 100)) {
+            send_queue_offer(client_queue(w->client), body, 100, 1);
             pushed++;
         }
         client_body_unref(body);
         UNTIL(w, w->ended >= pushed);
         ck_assert_uint_eq(w->ended, pushed);
-        ck_assert_uint_eq(client_queued_bytes(w->client), 0);
+        ck_assert_uint_eq(send_queue_bytes(client_queue(w->client)), 0);
     }
     sweep_over();
     struct client_body *last = unit_made(client_body_new((uint8_t *)strdup("last"), 4));
-    ck_assert(client_reserve(w->client, 4));
-    client_push(w->client, last, 4, 1);
+    ck_assert(send_queue_reserve(client_queue(w->client), 4));
+    send_queue_offer(client_queue(w->client), last, 4, 1);
     client_body_unref(last);
     UNTIL(w, w->ended == pushed + 1);
     client_shutdown(w->client, clock_monotonic() + NSEC_PER_SEC, on_done, w);
