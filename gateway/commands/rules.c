@@ -9,6 +9,7 @@
 #include "gateway/connector/convert.h"
 #include "gateway/commands/rules_parts.h"
 #include "gateway/run/rule_files.h"
+#include "gateway/run/series_names.h"
 #include "proto/base/quantity.h"
 #include "rules/prove/coverage.h"
 #include "rules/program/program.h"
@@ -198,7 +199,8 @@ static int look_closer(struct rules_command *c, struct error *e)
     if (!program)
         return e->text[0] ? 1 : -ENOMEM;
     rules_program_free(program);
-    return rules_warn_untested(c->set, &c->found);
+    int r = rules_warn_untested(c->set, &c->found);
+    return r < 0 ? r : series_names_check(c->set, PROMETHEUS_UNDERSCORES_WITH_SUFFIXES, &c->found);
 }
 
 static int check(struct rules_command *c)

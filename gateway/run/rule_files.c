@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/run/series_names.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/nearest.h"
@@ -219,6 +220,10 @@ static int compile(struct collect *c, struct rule_files *ret, struct error *e)
     struct rules_diagnostics found;
     int r = 0;
     ret->set = rules_compile(c->inputs, c->n, &found);
+    if (ret->set && series_names_check(ret->set, c->config->translation_strategy, &found) < 0) {
+        rules_diagnostics_release(&found);
+        return error_set(e, -ENOMEM, "out of memory");
+    }
     for (uint32_t i = 0; i < found.n; i++) {
         if (found.items[i].warning)
             continue;
@@ -231,7 +236,7 @@ static int compile(struct collect *c, struct rule_files *ret, struct error *e)
     rules_diagnostics_release(&found);
     if (r < 0)
         return r;
-    if (!ret->set && n_errors > 0)
+    if (n_errors > 0)
         return n_errors == c->n_told
                    ? -EINVAL
                    : error_set(e, -EINVAL, "the rules have %u error%s", n_errors, n_errors > 1 ? "s" : "");

@@ -378,3 +378,22 @@ exporters:
         f"{path}:1:20: admin.endpoint: localhost:4317 is one of receivers.otlp",
         f"{path}:5:40: warning: exporters.prometheusremotewrite/x.endpoint: no path; Prometheus takes remote write at /api/v1/write",
         f"{path}: 1 error, 1 warning"], "\n".join(lines)
+
+
+def test_metrics_that_prometheus_takes_for_one_have_their_places(config, tmp_path):
+    rules = tmp_path / "mine.rules"
+    rules.write_text("""rules 1 pack mine
+counter shop.orders { describe "d" unit "1" on any value samples }
+counter shop_orders { describe "d" unit "1" on any value samples }
+counter profgate.samples { describe "d" unit "1" on any value samples }
+""")
+    path = config(f"rules: {{ files: [{rules}] }}\n")
+    code, lines, err = validate(path)
+    assert code == 1 and lines[0] == f"{path}:1:17: the rules have 2 errors"
+    assert f"E137 {rules}:3:1: Prometheus takes `shop_orders` and `shop.orders` ({rules}:2) for one metric, shop_orders\n" in err
+    assert f"E137 {rules}:4:1: Prometheus takes `profgate.samples` for a metric of profgate's own, profgate_samples\n" in err
+    for command in (["serve", "--config", path], ["rules", "check", rules]):
+        done = subprocess.run([BUILD / "profgate", *command], capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode in (1, 2) and (done.stdout + done.stderr).count("E137") == 2, done
+    path = config(f"rules: {{ files: [{rules}] }}\nmetrics: {{ translation_strategy: NoTranslation }}\n")
+    assert validate(path)[2].count("E137") == 2

@@ -107,7 +107,7 @@ UNIT(mistakes_have_a_proposal)
 }
 
 /* The table of codes in rules/LANGUAGE.md and the golden files must name the same ones; E110 and W210 are
- * said by what runs tests. */
+ * said by what runs tests, E137 by the gateway. */
 UNIT(every_documented_code_has_a_golden_file)
 {
     size_t n;
@@ -120,7 +120,7 @@ UNIT(every_documented_code_has_a_golden_file)
             continue;
         memcpy(code, row + 4, 4);
         n_codes++;
-        if (strcmp(code, "E110") == 0 || strcmp(code, "W210") == 0)
+        if (strcmp(code, "E110") == 0 || strcmp(code, "W210") == 0 || strcmp(code, "E137") == 0)
             continue;
         snprintf(path, sizeof path, GOLDEN "/%c%s.expected", code[0] | 0x20, code + 1);
         autofree char *expected = read_whole(path, &file_n);
