@@ -118,6 +118,14 @@ int file_mark(struct file *f, uint64_t mark)
     return file_insert(f, FILE_MARK, 0, &(struct journal_record){.kind = JOURNAL_MARK, .info = mark});
 }
 
+int file_try(struct file *f, size_t n)
+{
+    autofree uint8_t *body = calloc(1, n);
+    return body ? file_insert(f, FILE_TRIED, 0,
+                              &(struct journal_record){.kind = JOURNAL_MARK, .body = bytes_of(body, n)})
+                : -ENOMEM;
+}
+
 int file_delete(struct file *f, uint64_t number, uint64_t *bytes)
 {
     struct sqlite3_stmt *s = f->statement[FILE_DELETE];
@@ -129,6 +137,15 @@ int file_delete(struct file *f, uint64_t number, uint64_t *bytes)
     int r = result(f, rc);
     sqlite3_reset(s);
     return r;
+}
+
+int file_untry(struct file *f)
+{
+    uint64_t unused;
+    int r = file_begin(f);
+    if (r == 0)
+        r = file_delete(f, FILE_TRIED, &unused);
+    return r == 0 ? file_commit(f) : r;
 }
 
 /* The row that a statement of FILE_NEXT's columns stands on, into *r. 0, FILE_BAD_RECORD or -ENOMEM. */

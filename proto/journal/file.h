@@ -75,6 +75,12 @@ int file_next(struct file *f, struct journal_read *r);
 #define FILE_MARK 0
 int file_mark(struct file *f, uint64_t mark);
 
+/* Between begin and commit: a record of n bytes that nobody reads, with the number FILE_TRIED (SQLite's are
+ * signed); only to see whether there is room. Then without: the same in a transaction of its own. */
+#define FILE_TRIED UINT64_MAX
+int file_try(struct file *f, size_t n);
+int file_untry(struct file *f);
+
 /* Deletes what is older. *ret counts it. */
 int file_expire(struct file *f, uint64_t before, struct file_found *ret, uint64_t *items);
 

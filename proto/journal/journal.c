@@ -33,8 +33,8 @@
 #define DELETE_WAIT_NS (200 * (uint64_t)NSEC_PER_MSEC)
 #define DELETE_MANY    512u
 
-/* After a commit that failed reservations are refused so long; then one is let in to try. */
-#define FAILED_FOR_NS ((uint64_t)NSEC_PER_SEC)
+/* After a commit that failed the disk is tried so often (try_again). */
+#define TRY_EVERY_NS ((uint64_t)NSEC_PER_SEC)
 
 /* How often is looked for what is too old, and for the file itself. */
 #define LOOK_EVERY_NS (30 * (uint64_t)NSEC_PER_SEC)
@@ -68,10 +68,10 @@ struct journal {
     VEC(uint64_t) removed;
     uint64_t removed_at; /* when the oldest of them was: 0, there are none */
     struct journal_read *reads, **last_read;
-    uint64_t failed_until;
     bool failed, closing;
-    pthread_mutex_t outside; /* held by the thread while it calls others */
-    bool left;               /* under that */
+    uint64_t failed_bytes, try_at; /* what the commit that failed wanted to write; when to try again */
+    pthread_mutex_t outside;       /* held by the thread while it calls others */
+    bool left;                     /* under that */
 };
 
 /* ---- under the lock ---- */
@@ -106,9 +106,7 @@ bool journal_reserve(struct journal *j, size_t n)
     const uint64_t kept = j->options.evicts ? 0 : j->disk_bytes;
     bool fits = !j->closing && waiting <= j->options.waiting_max && n <= j->options.waiting_max - waiting &&
                 waiting + kept + n <= j->options.bytes_max;
-    if (fits && unlikely(j->failed)) /* the next one that is added tries: who only asks for room does not */
-        fits = clock_monotonic() >= j->failed_until;
-    fits = fits && make_places(j, j->next - j->first + j->reserved + 1) == 0 &&
+    fits = fits && !j->failed && make_places(j, j->next - j->first + j->reserved + 1) == 0 &&
            budget_charge(j->options.budget, n);
     if (fits) {
         j->reserved++;
@@ -134,8 +132,6 @@ uint64_t journal_add(struct journal *j, const struct journal_record *record, siz
     uint64_t number = j->next++;
     const bool is_first = j->waiting_records == 0;
     const uint64_t now = clock_monotonic();
-    if (unlikely(j->failed))
-        j->failed_until = now + FAILED_FOR_NS;
     *at(j, number) =
         (struct waiting){.record = *record, .done = done, .arg = arg, .due_ns = now + j->options.gather_ns};
     j->reserved--;
@@ -321,6 +317,15 @@ static int evict(struct journal *j, uint64_t bytes, struct written *w)
     return r == FILE_NO_RECORD ? 0 : r;
 }
 
+/* 0, FILE_DAMAGED or -errno. */
+static int begin(struct journal *j)
+{
+    int r = !j->file.db               ? set_aside(j) /* a file that could not be made, once more */
+            : file_is_moved(&j->file) ? put_back(j)
+                                      : 0;
+    return r == 0 ? file_begin(&j->file) : r;
+}
+
 /* Numbers that this transaction writes are not added to by others while it is under way, and those that are
  * removed meanwhile stay where they are: only `removed` changes in [first, taken). */
 static int write_batch(struct journal *j, uint64_t first, uint64_t end, uint64_t bytes,
@@ -328,11 +333,7 @@ static int write_batch(struct journal *j, uint64_t first, uint64_t end, uint64_t
 {
     const uint64_t now = now_of(j);
     *w = (struct written){0};
-    int r = !j->file.db               ? set_aside(j) /* a file that could not be made, once more */
-            : file_is_moved(&j->file) ? put_back(j)
-                                      : 0;
-    if (r == 0)
-        r = file_begin(&j->file);
+    int r = begin(j);
     for (uint32_t i = 0; r == 0 && i < n_removed; i++) {
         uint64_t gone;
         r = file_delete(&j->file, removed[i], &gone);
@@ -394,13 +395,23 @@ static void settle(struct journal *j, uint64_t end, int r)
     }
 }
 
-static void note_outcome(struct journal *j, const struct written *w, int r)
+static void fail(struct journal *j, uint64_t bytes)
+{
+    if (!j->failed)
+        j->try_at = clock_monotonic() + TRY_EVERY_NS;
+    j->failed_bytes = j->failed ? max_of(j->failed_bytes, bytes) : bytes;
+    j->failed = true;
+}
+
+/* Of a commit of so many bytes of bodies: one of none says nothing of whether the disk takes a body again. */
+static void note_outcome(struct journal *j, const struct written *w, uint64_t bytes, int r)
 {
     pthread_mutex_lock(&j->lock);
-    const bool was = j->failed;
-    j->failed = r < 0;
+    const bool is_over = j->failed && r == 0 && bytes > 0;
+    if (is_over)
+        j->failed = false;
     if (r < 0) {
-        j->failed_until = clock_monotonic() + FAILED_FOR_NS;
+        fail(j, bytes);
     } else {
         j->disk_bytes -= min_of(j->disk_bytes, w->deleted_bytes);
         j->disk_records -= min_of(j->disk_records, w->deleted);
@@ -410,7 +421,7 @@ static void note_outcome(struct journal *j, const struct written *w, int r)
     pthread_mutex_unlock(&j->lock);
     if (r < 0)
         tell(j, JOURNAL_FAILED, w->records, 0, strerror(-r));
-    else if (was)
+    else if (is_over)
         tell(j, JOURNAL_RECOVERED, 0, 0, "");
     if (r == 0 && w->evicted > 0)
         tell(j, JOURNAL_EVICTED, w->evicted, w->evicted_items, "");
@@ -458,13 +469,43 @@ static void commit(struct journal *j)
         r = write_batch(j, first, end, bytes, NULL, 0, &w);
         r = r == FILE_DAMAGED ? -EIO : r;
     }
-    note_outcome(j, &w, r);
+    note_outcome(j, &w, bytes, r);
     settle(j, end, r);
 
     pthread_mutex_lock(&j->lock);
     for (uint32_t i = 0; r < 0 && i < removed.n; i++) /* another time */
         delete_later(j, removed.p[i]);
     vec_release(&removed);
+}
+
+/* Writes as much as could not be written, and deletes it again: whoever is let in after a commit that failed
+ * is let in to a disk that takes it, and nobody is refused behind a reservation only to find that out. Called
+ * with the lock held, which it gives back meanwhile. */
+static void try_again(struct journal *j)
+{
+    const size_t n = min_of(max_of(j->failed_bytes, (uint64_t)1), (uint64_t)GATHER_BYTES);
+    pthread_mutex_unlock(&j->lock);
+    int r = begin(j);
+    if (r == 0)
+        r = file_try(&j->file, n);
+    if (r == 0)
+        r = file_commit(&j->file);
+    if (r != 0)
+        file_rollback(&j->file);
+    if (r == FILE_DAMAGED)
+        r = set_aside(j);
+    const bool is_over = r == 0;
+    if (!is_over)
+        tell(j, JOURNAL_FAILED, 0, 0, strerror(-r));
+    else if (file_untry(&j->file) != 0) /* the next one that is tried takes its place */
+        file_rollback(&j->file);
+    pthread_mutex_lock(&j->lock);
+    j->failed = !is_over;
+    j->try_at = clock_monotonic() + TRY_EVERY_NS;
+    pthread_mutex_unlock(&j->lock);
+    if (is_over)
+        tell(j, JOURNAL_RECOVERED, 0, 0, "");
+    pthread_mutex_lock(&j->lock);
 }
 
 static void forget_damaged(struct journal *j, const struct journal_read *r)
@@ -517,6 +558,8 @@ static struct timespec wake_at(struct journal *j, uint64_t next_expiry)
     uint64_t t = first ? min_of(next_expiry, first->due_ns) : next_expiry;
     if (j->removed_at > 0)
         t = min_of(t, j->removed_at + DELETE_WAIT_NS);
+    if (j->failed)
+        t = min_of(t, j->try_at);
     return (struct timespec){.tv_sec = (time_t)(t / NSEC_PER_SEC), .tv_nsec = (long)(t % NSEC_PER_SEC)};
 }
 
@@ -576,6 +619,8 @@ static void *run(void *arg)
     for (;;) {
         if (must_commit(j) && !(j->closing && j->failed && j->next == j->first)) {
             commit(j);
+        } else if (j->failed && !j->closing && clock_monotonic() >= j->try_at) {
+            try_again(j);
         } else if (j->reads) {
             answer(j);
         } else if (j->closing) {

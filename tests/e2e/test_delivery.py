@@ -309,6 +309,26 @@ def test_a_full_disk_is_said_and_over_when_it_is(sink, folder, tmpfs, when_full)
             wait_for(lambda: set(acknowledged) <= sink.taken.keys(), "what was acknowledged")
 
 
+def test_a_full_disk_that_refuses_counts_what_it_promised(sink, folder, tmpfs):
+    """Whoever is refused comes again, each second or sooner: only the request in which the disk was found out was counted."""
+    sink.status = 503
+    with running(Gateway(config=stored(sink, folder, queue=", queue_size: 2", profiles=", when_full: refuse"))) as gateway:
+        assert gateway.post(marked(0))[0] == 200
+        each, taken = gateway.total("profgate_samples_total"), 1
+        fill(tmpfs)
+        while gateway.post(marked(taken))[0] == 200:
+            taken += 1
+        failures = gateway.total("profgate_storage_failures_total")
+        def tried_again():
+            assert gateway.post(marked(taken))[0] == 503
+            return gateway.total("profgate_storage_failures_total") > failures + 2
+        wait_for(tried_again, "the disk tried again, and again")
+        assert gateway.total("profgate_samples_total") == each * (taken + 1)
+        (tmpfs / "ballast").unlink()
+        wait_for(lambda: gateway.post(marked(taken))[0] == 200, "room again")
+        assert gateway.total("profgate_samples_total") == each * (taken + 2)
+
+
 def test_a_removed_folder_is_noticed_and_made_again(sink, folder):
     sink.status = 503
     with running(Gateway(config=stored(sink, folder, queue=", queue_size: 2", profiles=", when_full: refuse"))) as gateway:

@@ -684,17 +684,22 @@ UNIT(nobody_else_may_read_the_files)
     end();
 }
 
-UNIT(who_asks_a_failed_disk_for_room_does_not_keep_others_from_trying)
+UNIT(nobody_is_let_in_to_find_out_that_the_disk_takes_nothing)
 {
     struct done d = {0};
+    static char body[100000];
     begin();
     struct journal *j = open_with(options());
     add(j, bytes_str("one"), 1, &d);
     wait_done(&d, 1);
     set_full(true);
-    add(j, bytes_str("two"), 2, &d);
+    const uint64_t two = add(j, bytes_of(body, sizeof body), 2, &d);
     wait_done(&d, 2);
     ck_assert_uint_eq(d.failed, 1);
+    while (events.failed < 3) { /* it is tried without anybody */
+        ck_assert(!journal_reserve(j, 8));
+        usleep(1000);
+    }
     set_full(false);
     unit_until(journal_reserve(j, 8), usleep(1000));
     journal_cancel(j, 8);
@@ -702,7 +707,39 @@ UNIT(who_asks_a_failed_disk_for_room_does_not_keep_others_from_trying)
     wait_done(&d, 3);
     ck_assert_uint_eq(d.failed, 1);
     ck_assert_uint_eq(events.recovered, 1);
+    expect(j, two - 1, "three", 3);
     journal_close(j);
+    j = open_with(options());
+    ck_assert_uint_eq(count_records(j), 2); /* what was only tried is none */
+    journal_close(j);
+    end();
+}
+
+UNIT(a_deletion_that_finds_room_lets_nobody_in)
+{
+    struct done d = {0};
+    static char body[100000];
+    begin();
+    struct journal *j = open_with(options());
+    const uint64_t one = add(j, bytes_str("one"), 1, &d);
+    add(j, bytes_str("two"), 1, &d);
+    wait_done(&d, 2);
+    set_full(true);
+    add(j, bytes_of(body, sizeof body), 2, &d);
+    wait_done(&d, 3);
+    struct stat st;
+    ck_assert_int_eq(stat(path("-wal"), &st), 0);
+    const rlim_t little = (rlim_t)st.st_size + 65536; /* room for a deletion */
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = little;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    journal_remove(j, one);
+    wait_records(j, 1);
+    ck_assert(!journal_reserve(j, 8));
+    ck_assert_uint_eq(events.recovered, 0);
+    journal_close(j);
+    set_full(false);
     end();
 }
 
