@@ -351,6 +351,7 @@ static void look_at_rules(struct looking *l)
         rule_files_release(&rules);
     else if (e.text[0])
         complain(l, "rules.files", e.text);
+    l->warnings += rules.n_warnings;
 }
 
 /* ---- one configuration ----------------------------------------------------------------------- */

@@ -209,10 +209,19 @@ static int complain_about_enable(struct collect *c, const struct rules_diagnosti
 
 static void show(const struct rules_diagnostic *d)
 {
-    if (log_format() == LOG_FORMAT_JSON)
-        log_error("rules code=%s diagnostic=\"%s\"", d->code, d->text);
-    else
+    if (log_format() != LOG_FORMAT_JSON)
         fputs(d->text, stderr);
+    else if (d->warning)
+        log_warn("rules code=%s diagnostic=\"%s\"", d->code, d->text);
+    else
+        log_error("rules code=%s diagnostic=\"%s\"", d->code, d->text);
+}
+
+/* Most warnings are for who writes rules, and asks `rules check`; that something is without effect is for who
+ * runs them, too. */
+static bool is_for_operators(const struct rules_diagnostic *d)
+{
+    return strcmp(d->code, "W214") == 0;
 }
 
 static int compile(struct collect *c, struct rule_files *ret, struct error *e)
@@ -225,8 +234,9 @@ static int compile(struct collect *c, struct rule_files *ret, struct error *e)
         return error_set(e, -ENOMEM, "out of memory");
     }
     for (uint32_t i = 0; i < found.n; i++) {
-        if (found.items[i].warning)
+        if (found.items[i].warning && !is_for_operators(&found.items[i]))
             continue;
+        ret->n_warnings += found.items[i].warning;
         if (!is_about_enable(c, &found.items[i]))
             show(&found.items[i]);
         else if (r == 0)

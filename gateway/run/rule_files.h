@@ -16,6 +16,7 @@
 struct rule_files {
     struct rule_set *set;
     struct rules_program *program;
+    uint32_t n_warnings; /* that were shown: of what is without effect */
 };
 
 /* One rule file's bytes, the caller's to free; one byte more than RULES_FILE_MAX at most, so that the

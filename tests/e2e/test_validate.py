@@ -5,7 +5,7 @@ import socket
 import subprocess
 
 import pytest
-from programs import BUILD, PATIENCE, free_port
+from programs import BUILD, PATIENCE, Gateway, free_port, running
 
 
 def validate(*arguments):
@@ -397,3 +397,17 @@ counter profgate.samples { describe "d" unit "1" on any value samples }
         assert done.returncode in (1, 2) and (done.stdout + done.stderr).count("E137") == 2, done
     path = config(f"rules: {{ files: [{rules}] }}\nmetrics: {{ translation_strategy: NoTranslation }}\n")
     assert validate(path)[2].count("E137") == 2
+
+
+def test_a_trigger_that_asks_nobody_is_said_to_who_runs_it(config, tmp_path):
+    rules = tmp_path / "mine.rules"
+    rules.write_text("""rules 1 pack mine
+trigger loud { when rate of profile.cpu.time over 1m above 1 do sample 97Hz lasting 1m cooldown 1m }
+counter mine.unproven { describe "d" unit "1" on any value samples }
+""")
+    path = config(f"rules: {{ files: [{rules}] }}\n")
+    code, lines, err = validate(path)
+    assert code == 0 and lines == [f"{path}: 0 errors, 1 warning"]
+    assert err.startswith(f"W214 {rules}:2:65: no sender is asked for anything yet: this does nothing\n") and "W209" not in err, err
+    with running(Gateway("--config", path)) as gateway:
+        assert "W214" in gateway.log()
