@@ -54,7 +54,7 @@ PEERS = {"debian": debian_prometheus, "newest": newest_prometheus}
 
 
 class Prometheus(Process):
-    def __init__(self, peer, folder, targets=(), promoted=()):
+    def __init__(self, peer, folder, targets=(), promoted=(), features=("exemplar-storage",)):
         """targets: (port, further lines of the scrape's configuration); series get the label at=its number. promoted: attributes
         that become labels where OTLP comes."""
         self.port = free_port()
@@ -67,7 +67,7 @@ class Prometheus(Process):
         config.write_text(text + (f"otlp: {{ promote_resource_attributes: {json.dumps(promoted)} }}\n" if by_otlp else ""))
         super().__init__([PEERS[peer](), f"--config.file={config}", f"--storage.tsdb.path={folder}/data",
                           f"--web.listen-address=127.0.0.1:{self.port}", "--web.enable-remote-write-receiver",
-                          "--enable-feature=exemplar-storage", *(["--web.enable-otlp-receiver"] if by_otlp else [])])
+                          f"--enable-feature={','.join(features)}", *(["--web.enable-otlp-receiver"] if by_otlp else [])])
         wait_for(lambda: self.ready() or not self.alive(), "Prometheus ready")
         assert self.alive(), self.log()
 
@@ -210,6 +210,20 @@ def test_newest_prometheus_scrapes_each_strategy_and_escaping(tmp_path):
         for i, (strategy, escaping, name) in enumerate(NAMES):
             wait_for(lambda: prometheus.value(f"sum({{{name}at='{i}'}})") == KERNEL, f"{strategy} {escaping}: {name}")
         wait_for(lambda: all_up(prometheus, len(NAMES)), "all targets without an error")
+
+
+@pytest.mark.parametrize("strategy,name", [("UnderscoreEscapingWithSuffixes", "samples_kernel_count_total"),
+                                           ("NoUTF8EscapingWithSuffixes", "samples.kernel.count_total")])
+def test_newest_prometheus_knows_when_a_series_began(tmp_path, strategy, name):
+    """By NAME_created: what was counted before the first look at a series is part of its increase."""
+    with running(Gateway(config=f"metrics: {{ prometheus_created: true, translation_strategy: {strategy} }}")) as gateway:
+        with running(Prometheus("newest", tmp_path, [(gateway.admin, "")], features=["created-timestamp-zero-ingestion"])) as prometheus:
+            wait_for(lambda: prometheus.value("up") == 1, "the first scrape")
+            for path in FILES:
+                assert gateway.post(path.read_bytes())[0] == 200
+            wait_for(lambda: prometheus.value(f'sum({{"{name}"}})') == KERNEL, "the number in Prometheus")
+            wait_for(lambda: (prometheus.value(f'sum(increase({{"{name}"}}[10m]))') or 0) > 0.9 * KERNEL, "all of it its increase")
+            assert prometheus.value('count({__name__=~".*_created"})') is None
 
 
 @pytest.mark.parametrize("peer,message", [("debian", 1), ("newest", 1), ("newest", 2)])

@@ -172,18 +172,33 @@ static int add_sample(const struct prometheus_page *p, const struct prometheus_f
     return r < 0 ? r : buffer_add_str(p->out, "\n");
 }
 
-/* NAME_created: when the counter began. Only where the name needs no quotes: else it would stand inside the
- * labels that are written already. */
+/* NAME_created, with the sample's labels: of a name in quotes they begin with that of the sample. */
+static int add_created_name(const struct prometheus_page *p, const struct prometheus_family *f,
+                            struct bytes labels)
+{
+    const struct bytes name = family_name(p, f);
+    const size_t from = p->out->n;
+    int r = buffer_add_str(p->out, f->plain ? "" : "{\"");
+    if (r == 0)
+        r = f->plain ? buffer_add_bytes(p->out, name) : exposition_escape(p->out, name, true);
+    const size_t same = f->plain ? 0 : p->out->n - from;
+    if (r == 0)
+        r = buffer_add_str(p->out, "_created");
+    const size_t behind = f->plain ? 0 : same + TOTAL_LEN;
+    return r < 0 ? r : buffer_add(p->out, labels.p + behind, labels.n - behind);
+}
+
+/* When the counter began. */
 static int add_created(const struct prometheus_page *p, const struct prometheus_family *f,
                        const struct prometheus_series *s)
 {
-    struct bytes name = family_name(p, f);
     if (!p->options.created || p->options.format != PROMETHEUS_OPENMETRICS || f->kind != METRIC_SUM ||
-        !is_total(f->name) || s->start_unix_nano == 0 || !f->plain)
+        !is_total(f->name) || s->start_unix_nano == 0)
         return 0;
-    return buffer_printf(p->out, "%.*s_created%.*s %" PRIu64 ".%03u\n", BYTES_FMT(name), BYTES_FMT(s->labels),
-                         s->start_unix_nano / NSEC_PER_SEC,
-                         (unsigned)(s->start_unix_nano % NSEC_PER_SEC / NSEC_PER_MSEC));
+    int r = add_created_name(p, f, s->labels);
+    return r < 0 ? r
+                 : buffer_printf(p->out, " %" PRIu64 ".%03u\n", s->start_unix_nano / NSEC_PER_SEC,
+                                 (unsigned)(s->start_unix_nano % NSEC_PER_SEC / NSEC_PER_MSEC));
 }
 
 /* What stands before a family's series, and makes them. */

@@ -454,10 +454,21 @@ UNIT(an_openmetrics_page)
            "profile_cpu_time_seconds_created{" OM_TARGET ",l=\"a\"} 4.250\n"
            "profile_cpu_time_seconds_total{" OM_TARGET ",l=\"b\"} 1 # {" OM_TRACE "} 0.25 1700000000.123\n"
            "# HELP target Target metadata\n# TYPE target info\ntarget_info{" OM_TARGET "} 1\n");
-    options = (struct prometheus_options){.format = PROMETHEUS_OPENMETRICS,
-                                          .strategy = PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES};
     res.n_metrics = 1;
     res.n_attrs = 0;
+    options.strategy = PROMETHEUS_UTF8_WITH_SUFFIXES;
+    options.escaping = PROMETHEUS_ALLOW_UTF8;
+    metrics[0].name = BYTES_LIT("a\"b.c");
+    expect(&res, 1, &options, /* also of a name in quotes */
+           "# HELP \"a\\\"b.c_seconds\" A \\\"line\\\"\n# TYPE \"a\\\"b.c_seconds\" counter\n"
+           "# UNIT \"a\\\"b.c_seconds\" seconds\n"
+           "{\"a\\\"b.c_seconds_total\",l=\"a\"} 2.5 # {" OM_TRACE
+           ",span_id=\"0b0b0b0b0b0b0b0b\"} 0.25 1700000000.123\n"
+           "{\"a\\\"b.c_seconds_created\",l=\"a\"} 4.250\n"
+           "{\"a\\\"b.c_seconds_total\",l=\"b\"} 1 # {" OM_TRACE "} 0.25 1700000000.123\n");
+    metrics[0].name = BYTES_LIT("profile.cpu.time");
+    options = (struct prometheus_options){.format = PROMETHEUS_OPENMETRICS,
+                                          .strategy = PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES};
     expect(&res, 1, &options, /* a counter must end in _total; without it, its type is not known */
            "# HELP profile_cpu_time A \\\"line\\\"\n# TYPE profile_cpu_time unknown\n"
            "profile_cpu_time{l=\"a\"} 2.5\nprofile_cpu_time{l=\"b\"} 1\n");
