@@ -21,6 +21,10 @@
     X(ENVIRONMENT, "deployment_environment", "deployment.environment.name") \
     X(THREAD, "thread_name", "thread.name")
 
+/* Values are cut to so many bytes, at a character: each must fit into the address of a question, twice, with
+ * every byte escaped. */
+#define LOOK_LABEL_MAX 256u
+
 enum look_label {
 #define X(label, name, attribute) LOOK_##label,
     LOOK_LABELS(X)

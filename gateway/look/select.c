@@ -54,13 +54,15 @@ static int take_value(struct bytes *text, struct arena *arena, struct bytes *ret
     size_t n = 0;
     if (!out)
         return -ENOMEM;
-    for (size_t i = 0; i < text->n && n < VALUE_MAX; i++) {
+    for (size_t i = 0; i < text->n; i++) {
         uint8_t c = text->p[i];
         if (c == '"') {
             *ret = bytes_of(out, n);
             *text = bytes_from(*text, i + 1);
             return 0;
         }
+        if (n == VALUE_MAX)
+            return LOOK_WRONG;
         if (c == '\\' && ++i < text->n)
             c = text->p[i] == 'n' ? '\n' : text->p[i];
         out[n++] = c;

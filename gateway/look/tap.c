@@ -398,8 +398,9 @@ static int use_resource(struct look_tap *t, uint32_t resource)
         const enum look_label label = a->value.kind == ATTR_STRING ? label_of(a->key) : LOOK_NO_LABEL;
         if (label == LOOK_NO_LABEL)
             continue;
-        hashes[label] = hash_text(t, a->value.text);
-        if (look_batch_add(t->batch, a->value.text, hashes[label], &t->series.label[label]) < 0)
+        const struct bytes text = bytes_cut(a->value.text, LOOK_LABEL_MAX);
+        hashes[label] = hash_text(t, text);
+        if (look_batch_add(t->batch, text, hashes[label], &t->series.label[label]) < 0)
             return -ENOMEM;
     }
     if (t->series.label[LOOK_SERVICE] == LOOK_EMPTY) { /* of profilers that see whole hosts */
@@ -428,7 +429,7 @@ static int thread_of(struct look_tap *t, uint32_t sample, uint32_t *ret)
                 while (text.n > 0 && text.p[text.n - 1] >= '0' && text.p[text.n - 1] <= '9')
                     text.n--;
                 uint32_t string;
-                if (add_text(t, text, &string) < 0)
+                if (add_text(t, bytes_cut(text, LOOK_LABEL_MAX), &string) < 0)
                     return -ENOMEM;
                 *known = ATTRIBUTE_THREAD + string;
             }

@@ -11,9 +11,9 @@ PERSON = ROOT / "tests/interop/page/person.mjs"
 EVIL = ["evil\u202egpj.exe\u0007", "<img src=x onerror=alert(1)>", "a\u001b[31mred", "名前の長い関数" * 9]
 
 
-def hostile():
+def hostile(service=EVIL[0]):
     """A request whose service and functions have such names."""
-    attributes = [{"key": "service.name", "value": {"stringValue": EVIL[0]}}]
+    attributes = [{"key": "service.name", "value": {"stringValue": service}}]
     return json.dumps({
         "resourceProfiles": [{"resource": {"attributes": attributes}, "scopeProfiles": [{"profiles": [
             {"sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": [{"stackIndex": 1, "values": ["30000000"]}]}]}]}],
@@ -76,6 +76,20 @@ def test_a_browser_has_the_page_and_a_script_the_list(gateway):
     assert "immutable" in get(gateway, "/" + script)[1]["Cache-Control"]
     listed, headers = get(gateway, "/")
     assert "/healthz" in listed and "/ui/" not in listed and headers["Content-Type"].startswith("text/plain")
+
+
+def test_services_with_endless_names_leave_the_page_whole():
+    """Each is asked for by its name, which has to fit into an address."""
+    node, playwright = browser.node()
+    ask = ("const { chromium } = require('playwright-core'); (async () => { const b = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });"
+           "const p = await b.newPage(); await p.goto(process.argv[1]); await p.waitForSelector('body[data-loads], #message:not([hidden])');"
+           "console.log(await p.textContent('#message'), await p.evaluate(() => document.getElementById('graph').flame.rows[1].length)); await b.close(); })()")
+    with running(Gateway(config="look: { memory: 64MiB }\n")) as gateway:
+        for name in ("長" * 3000, '"\\\n' * 3000, "x" * 5000):
+            assert gateway.post(hostile(name), {"Content-Type": "application/json"})[0] == 200
+        wait_for(lambda: len(json.loads(gateway.get("/api/v1/look/services"))) == 3, "all in the store")
+        said = subprocess.run([node, "-e", ask, f"http://127.0.0.1:{gateway.admin}/"], cwd=playwright, capture_output=True, text=True, timeout=PATIENCE)
+    assert said.stdout.split() == ["3"], said
 
 
 def test_without_stacks_the_page_says_how_to_have_them():
