@@ -73,8 +73,8 @@ void journal_end(struct journal *j);
 void journal_leave(struct journal *j);
 
 /* Room for a record of n bytes; or nothing and false: full (with `evicts` of what waits alone), or the disk
- * took nothing a moment ago (what is added tries it again, once a second; asking does not). Reservations are
- * sums, as those of proto/client/client.h. Any thread. */
+ * took nothing, and has not yet when the journal tried it again, once a second. Reservations are sums, as
+ * those of proto/client/client.h. Any thread. */
 bool journal_reserve(struct journal *j, size_t n);
 void journal_cancel(struct journal *j, size_t n);
 
