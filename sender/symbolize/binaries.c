@@ -14,6 +14,7 @@
 #include "sender/foreign/errand.h"
 #include "sender/foreign/open.h"
 #include "sender/symbolize/cache/stored.h"
+#include "sender/symbolize/elf/blocks.h"
 #include "sender/symbolize/elf/debugfile.h"
 #include "sender/symbolize/fetch.h"
 #include "sender/symbolize/go/pclntab.h"
@@ -59,6 +60,8 @@ struct binaries {
     uint32_t n, n_open;
     struct names names;
     struct kept kept;
+    struct blocks
+        *blocks; /* while names are looked up; NULL: memory is out, and files are read as they are */
     struct binaries_options options;
     int64_t work;
     uint64_t looked_up, dropped, recalled;
@@ -443,6 +446,7 @@ static int by_address(const void *a, const void *b)
 struct beside {
     int fd; /* negative: there is none */
     struct source source;
+    struct blocks_reader reader;
     struct elf elf;
 };
 
@@ -452,12 +456,13 @@ static void beside_close(struct beside *x)
 }
 
 /* Takes over a descriptor. Whether it is an ELF file. */
-static bool beside_read(struct beside *x, int fd, struct allowance *user)
+static bool beside_read(struct beside *x, int fd, struct blocks *blocks, struct allowance *user)
 {
     x->fd = fd;
     if (fd < 0 || source_file(&x->source, fd) < 0)
         return false;
     x->source.allowance = user;
+    x->source = blocks_source(blocks, &x->reader, &x->source);
     return elf_read(&x->elf, &x->source) == 0;
 }
 
@@ -504,12 +509,16 @@ static bool resolve(struct binaries *b, struct entry *e, int64_t share)
     const struct elf *elf = &e->binary.elf;
     struct ranges *ranges = &e->names->ranges;
     cleanup(beside_close) struct beside debug = {.fd = -1}, alt = {.fd = -1};
-    struct resolve r = {.source = &e->source,
+    struct blocks_reader reader;
+    const struct source own = blocks_source(b->blocks, &reader, &e->source);
+    struct resolve r = {.source = &own,
                         .elf = elf,
                         .places = &b->names.places,
                         .ranges = ranges,
                         .kept = &b->kept,
                         .go_only = b->options.addresses_only};
+    if (b->blocks)
+        blocks_begin(b->blocks);
     bool was_coming = e->debug == DEBUG_FETCHING;
     int fd = r.go_only ? -1 : open_debug(b, e, &r.is_rough);
     if (!r.is_rough && e->debug != DEBUG_FETCHING)
@@ -517,7 +526,7 @@ static bool resolve(struct binaries *b, struct entry *e, int64_t share)
     uint32_t n = e->want.n = still_wanted(e);
     b->looked_up += n;
     r.work = share;
-    if (beside_read(&debug, fd, e->source.allowance)) {
+    if (beside_read(&debug, fd, b->blocks, e->source.allowance)) {
         r.debug_source = &debug.source;
         r.debug_elf = &debug.elf;
     }
@@ -526,7 +535,7 @@ static bool resolve(struct binaries *b, struct entry *e, int64_t share)
         beside_read(&alt,
                     open_alt(e, is_own ? e->fd : fd, is_own ? r.source : r.debug_source,
                              is_own ? elf : r.debug_elf),
-                    e->source.allowance)) {
+                    b->blocks, e->source.allowance)) {
         r.alt_source = &alt.source;
         r.alt_elf = &alt.elf;
     }
@@ -605,7 +614,10 @@ void binaries_resolve(struct binaries *b)
         else if (e->debug == DEBUG_FETCHING && e->names)
             look_for_fetched(b, e);
     }
+    b->blocks = n ? malloc(sizeof *b->blocks) : NULL;
     resolve_all(b, wanting, n);
+    free(b->blocks);
+    b->blocks = NULL;
     for (uint32_t i = 0; i < BINARIES_MAX; i++) {
         struct entry *e = b->entry[i];
         if (!e)

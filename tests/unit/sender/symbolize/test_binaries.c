@@ -60,6 +60,24 @@ UNIT(a_name_is_found_once_and_kept_without_the_file)
     ck_assert_int_eq(function_one(1), 2);
 }
 
+/* Reading of words, entries and texts is dear by the call: names that are near each other cost less than a
+ * call each. */
+UNIT(a_file_s_names_are_read_in_a_few_calls)
+{
+    enum { ADDRESSES = 200, APART = 64 };
+    struct allowance all = {.left = INT64_MAX};
+    struct binaries *b = unit_made(binaries_new());
+    uint32_t number = built_add(b, key, "self", open("/proc/self/exe", O_RDONLY), &all);
+    ck_assert_uint_ne(number, 0);
+    all.charged = 0;
+    for (uint32_t i = 0; i < ADDRESSES; i++)
+        ck_assert(!binaries_want(b, number, address_of_one() + i * APART, 1));
+    binaries_resolve(b);
+    ck_assert(is_called(b, number, address_of_one(), "function_one"));
+    ck_assert_int_lt(all.charged, ADDRESSES * (int64_t)(ALLOWANCE_CALL + 4096) / 2);
+    binaries_free(b);
+}
+
 /* The names of a function of a program, in a start of its own. How many addresses had to be looked up. */
 static uint64_t start(const struct built *built, const char *want)
 {
