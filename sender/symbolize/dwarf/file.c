@@ -8,9 +8,11 @@
  *
  * Therefore: unit headers are listed once and kept (dwarf_file_units), in order, for binary search. A unit's
  * abbreviations are read into one array of attributes with a slice for each code; codes count upwards, so
- * code - 1 is the first guess at the index. Reading an entry passes over every attribute (read_form) and
- * keeps the few that names and lines need. Whatever is read is taken off the file's work, so that what a
- * hostile file can cost is known beforehand.
+ * code - 1 is the first guess at the index. Of attributes that nobody looks at, and of entries that are
+ * neither functions nor calls nor what names are in, the table only has how many bytes they take together.
+ * Reading an entry passes over those, and over every other attribute (read_form), and keeps the few that
+ * names and lines need. Whatever is read is taken off the file's work, so that what a hostile file can cost
+ * is known beforehand.
  */
 #include "sender/symbolize/dwarf/file.h"
 
@@ -152,34 +154,141 @@ void dwarf_abbrevs_release(struct dwarf_abbrevs *a)
     *a = (struct dwarf_abbrevs){0};
 }
 
-static int read_abbrev(struct cursor *c, struct dwarf_abbrevs *a, struct dwarf_abbrev *abbrev)
+/* Entries that are looked at. */
+static bool is_of_interest(uint32_t tag)
+{
+    switch (tag) {
+    case DW_TAG_compile_unit:
+    case DW_TAG_partial_unit:
+    case DW_TAG_skeleton_unit:
+    case DW_TAG_subprogram:
+    case DW_TAG_inlined_subroutine:
+    case DW_TAG_namespace:
+    case DW_TAG_structure_type:
+    case DW_TAG_class_type:
+    case DW_TAG_union_type: return true;
+    default: return false;
+    }
+}
+
+/* Entries in which there is none of those: their children are passed over. */
+static bool is_without(uint32_t tag)
+{
+    return tag == DW_TAG_call_site || tag == DW_TAG_GNU_call_site || tag == DW_TAG_enumeration_type ||
+           tag == DW_TAG_subroutine_type || tag == DW_TAG_array_type;
+}
+
+/* Whether a value is looked at. */
+static bool is_wanted(const struct dwarf_abbrev *abbrev, const struct dwarf_attribute *x)
+{
+    switch (x->name) {
+    case DW_AT_sibling:
+        return is_without(abbrev->tag) && abbrev->has_children &&
+               (x->form == DW_FORM_ref1 || x->form == DW_FORM_ref2 || x->form == DW_FORM_ref4 ||
+                x->form == DW_FORM_ref8 || x->form == DW_FORM_ref_udata);
+    case DW_AT_name:
+    case DW_AT_linkage_name:
+    case DW_AT_MIPS_linkage_name:
+    case DW_AT_low_pc:
+    case DW_AT_high_pc:
+    case DW_AT_ranges:
+    case DW_AT_comp_dir:
+    case DW_AT_stmt_list:
+    case DW_AT_str_offsets_base:
+    case DW_AT_addr_base:
+    case DW_AT_GNU_addr_base:
+    case DW_AT_rnglists_base:
+    case DW_AT_abstract_origin:
+    case DW_AT_specification:
+    case DW_AT_call_file:
+    case DW_AT_call_line:
+    case DW_AT_decl_line: return is_of_interest(abbrev->tag);
+    default: return false;
+    }
+}
+
+/* How many bytes a value of a form takes; negative: only reading it says so. */
+static int size_of(const struct dwarf_unit *u, uint32_t form)
+{
+    switch (form) {
+    case DW_FORM_flag_present:
+    case DW_FORM_implicit_const: return 0;
+    case DW_FORM_data1:
+    case DW_FORM_ref1:
+    case DW_FORM_flag:
+    case DW_FORM_strx1:
+    case DW_FORM_addrx1: return 1;
+    case DW_FORM_data2:
+    case DW_FORM_ref2:
+    case DW_FORM_strx2:
+    case DW_FORM_addrx2: return 2;
+    case DW_FORM_data4:
+    case DW_FORM_ref4: return 4;
+    case DW_FORM_data8:
+    case DW_FORM_ref8: return 8;
+    case DW_FORM_addr: return u->address_size;
+    case DW_FORM_strp:
+    case DW_FORM_line_strp:
+    case DW_FORM_sec_offset:
+    case DW_FORM_GNU_ref_alt:
+    case DW_FORM_GNU_strp_alt: return u->offset_size;
+    default: return -1;
+    }
+}
+
+static int add_attribute(struct dwarf_abbrevs *a, struct dwarf_abbrev *abbrev,
+                         const struct dwarf_attribute *x)
+{
+    struct dwarf_attribute *last = abbrev->n ? vec_last(&a->attributes) : NULL;
+    if (x->form == DWARF_PASSED && last && last->form == DWARF_PASSED) {
+        last->implicit += x->implicit;
+        return 0;
+    }
+    if (x->form == DWARF_PASSED && x->implicit == 0)
+        return 0;
+    if (a->attributes.n == DWARF_ATTRIBUTES_MAX || vec_append(&a->attributes, *x) < 0)
+        return -ENOMEM;
+    abbrev->n++;
+    return 0;
+}
+
+static int read_abbrev(struct cursor *c, const struct dwarf_unit *u, struct dwarf_abbrevs *a,
+                       struct dwarf_abbrev *abbrev)
 {
     abbrev->tag = (uint16_t)cursor_uleb(c);
     abbrev->has_children = cursor_u8(c);
     abbrev->first = a->attributes.n;
     abbrev->n = 0;
-    while (!c->is_bad) {
+    for (uint32_t i = 0; i < DWARF_ATTRIBUTES_MAX && !c->is_bad; i++) {
         struct dwarf_attribute x = {.name = (uint16_t)cursor_uleb(c)};
-        x.form = (uint16_t)cursor_uleb(c);
+        uint64_t form = cursor_uleb(c);
+        x.form = form < DWARF_PASSED ? (uint16_t)form : 0;
         if (x.form == DW_FORM_implicit_const)
             x.implicit = cursor_sleb(c);
-        if (x.name == 0 && x.form == 0)
+        if (x.name == 0 && form == 0)
             return c->is_bad ? DWARF_DAMAGED : 0;
-        if (a->attributes.n == DWARF_ATTRIBUTES_MAX || vec_append(&a->attributes, x) < 0)
-            return -ENOMEM;
-        abbrev->n++;
+        if (!is_wanted(abbrev, &x)) {
+            int size = size_of(u, x.form);
+            x.name = 0;
+            if (size >= 0)
+                x = (struct dwarf_attribute){.form = DWARF_PASSED, .implicit = size};
+        }
+        int r = add_attribute(a, abbrev, &x);
+        if (r < 0)
+            return r;
     }
     return DWARF_DAMAGED;
 }
 
-int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct dwarf_abbrevs *ret)
+int dwarf_abbrevs_read(struct dwarf_file *f, const struct dwarf_unit *u, uint64_t only,
+                       struct dwarf_abbrevs *ret)
 {
     struct cursor c;
     cleanup(dwarf_abbrevs_release) struct dwarf_abbrevs a = {0};
     struct dwarf_abbrev abbrev = {0};
-    cursor_extent(&c, &f->section[ELF_DEBUG_ABBREV], at);
+    cursor_extent(&c, &f->section[ELF_DEBUG_ABBREV], u->abbrevs_at);
     for (uint64_t last = 0; (abbrev.code = cursor_uleb(&c)) != 0; last = abbrev.code) {
-        int r = read_abbrev(&c, &a, &abbrev);
+        int r = read_abbrev(&c, u, &a, &abbrev);
         if (r != 0)
             return r;
         if (only && abbrev.code != only) {
@@ -271,7 +380,9 @@ static bool read_form(struct cursor *c, const struct dwarf_unit *u, uint64_t for
 
 static void keep(struct dwarf_die *d, uint32_t name, const struct dwarf_value *v)
 {
+    d->has_values = true;
     switch (name) {
+    case DW_AT_sibling: d->sibling = v->number; break;
     case DW_AT_name: d->name = *v; break;
     case DW_AT_linkage_name:
     case DW_AT_MIPS_linkage_name: d->linkage_name = *v; break;
@@ -295,7 +406,11 @@ static void keep(struct dwarf_die *d, uint32_t name, const struct dwarf_value *v
 bool dwarf_die_read(struct cursor *c, uint64_t at, const struct dwarf_unit *u, const struct dwarf_abbrevs *a,
                     struct dwarf_die *ret)
 {
-    *ret = (struct dwarf_die){.at = at};
+    if (ret->has_values) /* most have none */
+        *ret = (struct dwarf_die){.at = 0};
+    ret->at = at;
+    ret->tag = 0;
+    ret->has_children = false;
     uint64_t code = cursor_uleb(c);
     if (code == 0)
         return !c->is_bad;
@@ -306,13 +421,18 @@ bool dwarf_die_read(struct cursor *c, uint64_t at, const struct dwarf_unit *u, c
     ret->has_children = abbrev->has_children;
     for (uint32_t i = 0; i < abbrev->n; i++) {
         const struct dwarf_attribute *x = &a->attributes.p[abbrev->first + i];
+        if (x->form == DWARF_PASSED) {
+            cursor_skip(c, (uint64_t)x->implicit);
+            continue;
+        }
         struct dwarf_value v = {0};
         uint64_t form = x->form;
         if (form == DW_FORM_indirect)
             form = cursor_uleb(c);
         if (!read_form(c, u, form, x->implicit, &v))
             return false;
-        keep(ret, x->name, &v);
+        if (x->name)
+            keep(ret, x->name, &v);
     }
     return !c->is_bad;
 }

@@ -76,18 +76,22 @@ struct dwarf_abbrev {
     bool has_children;
 };
 
+/* No form of DWARF's: what is of no interest, and how many bytes it takes is known; `implicit` says it. */
+#define DWARF_PASSED 0xffffu
+
 struct dwarf_attribute {
-    uint16_t name, form;
-    int64_t implicit; /* of DW_FORM_implicit_const */
+    uint16_t name, form; /* name 0: it is not looked at */
+    int64_t implicit;    /* of DW_FORM_implicit_const */
 };
 
 struct dwarf_abbrevs {
-    VEC(struct dwarf_abbrev) list; /* codes ascending */
-    VEC(struct dwarf_attribute) attributes;
+    VEC(struct dwarf_abbrev) list;          /* codes ascending */
+    VEC(struct dwarf_attribute) attributes; /* those that are not looked at, which most are, together */
 };
 
-/* Reads the table at an offset; only the code `only` if that is not 0. 0, DWARF_DAMAGED or -ENOMEM. */
-int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct dwarf_abbrevs *ret);
+/* Reads a unit's table; only the code `only` if that is not 0. 0, DWARF_DAMAGED or -ENOMEM. */
+int dwarf_abbrevs_read(struct dwarf_file *f, const struct dwarf_unit *u, uint64_t only,
+                       struct dwarf_abbrevs *ret);
 void dwarf_abbrevs_release(struct dwarf_abbrevs *a);
 
 /* A value whose meaning depends on its unit's bases; form 0: there is none. */
@@ -97,11 +101,15 @@ struct dwarf_value {
     struct bytes text; /* DW_FORM_string */
 };
 
-/* An entry: what this program wants of it. */
+/* An entry: what this program wants of it; of kinds that are neither units, functions, calls nor what names
+ * are in, no values. {0} before the first is read into it. */
 struct dwarf_die {
     uint64_t at;  /* in .debug_info */
     uint16_t tag; /* 0: the end of a list of children */
     bool has_children;
+    bool has_values;  /* some of what is below is set */
+    uint64_t sibling; /* where in the unit what comes behind the children is, if none of those is a function
+                         or call; 0: not said */
     struct dwarf_value name, linkage_name, low, high, ranges, comp_dir;
     struct dwarf_value lines, str_offsets_base, addr_base, rnglists_base; /* of a unit's first entry */
     struct dwarf_value origin; /* DW_AT_abstract_origin or DW_AT_specification, a reference */

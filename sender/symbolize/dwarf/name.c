@@ -112,7 +112,7 @@ static struct bytes prefix_of(struct dwarf_file *f, const struct dwarf_cu *cu,
 {
     uint8_t scratch[DWARF_DIE_MAX];
     char all[DWARF_NAME_MAX / 2], part[DWARF_NAME_MAX / 4];
-    struct dwarf_die die;
+    struct dwarf_die die = {.at = 0};
     size_t from = sizeof all;
     bool is_mangled = false, in_call = false;
     for (uint32_t i = 0; i < SCOPES_AROUND_MAX && !is_mangled; i++) {
@@ -184,7 +184,7 @@ static void chase(struct dwarf_file *f, const struct dwarf_cu *own, struct dwarf
                   struct dwarf_tree *t, struct dwarf_call *call, struct wants *wants)
 {
     uint8_t scratch[DWARF_DIE_MAX];
-    struct dwarf_die die;
+    struct dwarf_die die = {.at = 0};
     struct found name = {.is_there = false}, linkage = {.is_there = false};
     struct dwarf_file *in = f, *named_in = f;
     uint64_t at = call->die, named_at = 0;

@@ -168,10 +168,20 @@ static int by_start(const void *a, const void *b)
     return x->call < y->call ? -1 : x->call > y->call; /* a caller is met before what is inlined into it */
 }
 
+/* Passes over an entry's children, if it says where they end. */
+static bool pass_children(const struct walk *w, const struct dwarf_die *die, struct cursor *c, uint64_t end)
+{
+    uint64_t at = end - c->rest.size - reader_left(&c->at), to = w->cu->unit.at + die->sibling;
+    if (!die->sibling || to < at || to >= end)
+        return false;
+    cursor_skip(c, to - at);
+    return true;
+}
+
 /* Walks from a cursor on; `end` is where in .debug_info its bytes end. */
 static void walk(struct walk *w, struct cursor *c, uint64_t end)
 {
-    struct dwarf_die die;
+    struct dwarf_die die = {.at = 0};
     struct dwarf_tree *t = w->t;
     w->depth = 0;
     w->scope[0] = DWARF_NO_CALL;
@@ -188,7 +198,7 @@ static void walk(struct walk *w, struct cursor *c, uint64_t end)
         }
         uint32_t scope = enter(w, &die, w->scope[w->depth]);
         uint64_t name_scope = note_scope(w, &die, w->named[w->depth]);
-        if (!die.has_children && w->depth > 0)
+        if (w->depth > 0 && (!die.has_children || pass_children(w, &die, c, end)))
             continue;
         if (!die.has_children || ++w->depth == DWARF_NESTING_MAX)
             break;

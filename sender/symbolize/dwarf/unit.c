@@ -80,7 +80,7 @@ int dwarf_cu_open(struct dwarf_file *f, const struct dwarf_unit *unit, enum dwar
     if (f->work < 0 || unit->version == 0 || (part == DWARF_FIRST && code == 0))
         return DWARF_DAMAGED;
     int r = part == DWARF_WHOLE ? load(f, &cu) : 0;
-    r = r ? r : dwarf_abbrevs_read(f, unit->abbrevs_at, code, &cu.abbrevs);
+    r = r ? r : dwarf_abbrevs_read(f, unit, code, &cu.abbrevs);
     if (r != 0)
         return r;
     if (!dwarf_cu_die(f, &cu, unit->at + unit->header_size, scratch, &cu.root) || cu.root.tag == 0)

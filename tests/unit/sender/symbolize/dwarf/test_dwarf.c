@@ -191,6 +191,53 @@ UNIT(clang_sixty_four_bit_dwarf)
     compare_built("clang", "-O2 -gdwarf-5 -gdwarf64", LLVM, "llvm-symbolizer");
 }
 
+/* What is said of a function that comes behind an enumeration with these children, of which is said that they
+ * end there. */
+static void ask_behind(const char *children, const char *sibling)
+{
+    static const char text[] =
+        ".text\nbehind: .fill 16, 1, 0x90\n"
+        ".section .debug_abbrev,\"\",@progbits\n"
+        ".byte 1, 0x11, 1, 0x11, 1, 0x12, 7, 0, 0\n"      /* unit: low_pc, high_pc */
+        ".byte 2, 0x04, 1, 0x0b, 0xb, 1, 0x13, 0, 0\n"    /* enumeration_type: byte_size, sibling */
+        ".byte 3, 0x28, 0, 0x1c, 0xb, 0x49, 0x13, 0, 0\n" /* enumerator: const_value, type */
+        ".byte 4, 0x2e, 0, 3, 8, 0x11, 1, 0x12, 7, 0, 0\n.byte 0\n"
+        ".section .debug_info,\"\",@progbits\n"
+        "0: .long 9f - 1f\n1: .value 4\n.long 0\n.byte 8\n.byte 1\n.quad behind, 16\n"
+        ".byte 2, 4\n.long %s\n%s\n"
+        "8: .byte 4\n.asciz \"behind\"\n.quad behind, 16\n.byte 0\n9:\n";
+    char program[sizeof text + 100];
+    struct source s;
+    struct elf elf;
+    int r;
+    built_need("gcc");
+    cleanup(built_free) struct built b = built_new();
+    snprintf(program, sizeof program, text, sibling, children);
+    built_text(&b, "program.s", program);
+    ck_assert_int_eq(built_run(&b, "gcc -nostdlib -shared program.s -o program"), 0);
+    built_read(&b, "program", &s, &elf);
+    (void)ask(&s, &elf, 1, WORK, &r);
+    ck_assert_int_eq(r, 0);
+    ck_assert_uint_eq(n_pieces, 1);
+    ck_assert_str_eq(piece[0].text, "behind\n??:0\n");
+    ck_assert_uint_eq(piece[0].end - piece[0].start, 16);
+    free(piece[0].text);
+}
+
+UNIT(what_no_function_is_in_is_passed_over)
+{
+    ask_behind(".byte 77, 77, 77", "8f - 0b"); /* no such entry: nobody looks */
+}
+
+UNIT(a_way_past_children_that_leads_nowhere_is_not_taken)
+{
+    static const char children[] = ".byte 3, 5\n.long 0\n.byte 0";
+    ask_behind(children, "0");
+    ask_behind(children, "1");
+    ask_behind(children, "9f - 0b");
+    ask_behind(children, "0xffffffff");
+}
+
 UNIT(what_runs_out_of_work_says_so)
 {
     struct source s;
