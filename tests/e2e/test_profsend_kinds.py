@@ -135,21 +135,22 @@ def test_time_off_the_cpu_adds_up(truth, how):
 
 @pytest.mark.parametrize("how", [[], ["--off-cpu-at-leave"]], ids=["at return", "at leave"])
 def test_long_waits_are_likelier_and_sums_stay(truth, how):
-    """The default: one hit in a clock's period of time waited; what it estimates is right within its own error."""
+    """The default: one hit in a clock's period of time waited; what it estimates is right within the error that this has."""
     with Kinds() as receiver:
         all_said = profiled(receiver, ["--no-cpu", "--frequency", "97", "--off-cpu", "--off-cpu-min", "0ms", "--include",
                                        "executable=pg-truth", *how], *[[truth, "naps", "4"]] * 4, *[[truth, "sleep", "4"]] * 2)
         period = round(1e9 / 97)
         for pids in ([pid for pid, _ in all_said[:4]], [pid for pid, _ in all_said[4:]]):
             own = [hit.value for pid in pids for hit in receiver.of(pid, "off_cpu/nanoseconds") if "wait_here" in hit.names]
-            waited, squares, naps = (sum(said[what] for pid, said in all_said if pid in pids) for what in ("waited", "squares", "naps"))
-            # Horvitz-Thompson: the variance of a sum of hits is at most the sum of their squares.
-            error = SIGMAS * math.sqrt(sum(value ** 2 for value in own)) / 1e9
+            waited, naps, guesses, guessed = (sum(said[what] for pid, said in all_said if pid in pids)
+                                              for what in ("waited", "naps", "guesses", "guessed"))
+            # A wait of length L that is taken with chance p weighs L / p: the variance is L² (1 - p) / p, and p is L / period. At leave
+            # L is not known yet, and p by the longest of the last ones: where a busy machine makes a few of the naps ten times as
+            # long, these are taken by chances that were meant for short ones.
+            error = SIGMAS * math.sqrt((guessed if how else waited) * period / 1e9)
             assert abs(sum(own) / 1e9 - waited) <= error + 0.02 * waited, (sum(own) / 1e9, waited, error, len(own))
-            is_short = waited / naps < period / 2e9  # naps of 3 ms; the others sleep for 2 to 22
-            # A wait weighs a period, so often as it is a part of one, or itself: the squares of both, and half as much for chance.
-            allowed = 1.5 * SIGMAS * math.sqrt(waited * period / 1e9 + squares)
-            assert error < allowed and (not is_short or len(own) < 0.6 * naps), (error, allowed, waited, len(own), naps)
+            taken = (guesses if how else waited) / period * 1e9
+            assert len(own) <= taken + SIGMAS * math.sqrt(taken), (len(own), taken, waited, naps)
             if not how:  # at leave what a wait stands for is by what the thread's last ones were
                 assert min(own) >= period - 1, min(own)
         about = {(p, a["profsend.sampling.probability"]) for _, k, p, a in receiver.profiles if k == "off_cpu/nanoseconds"}
