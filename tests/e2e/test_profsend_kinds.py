@@ -271,11 +271,11 @@ def test_a_request_that_is_merged_ends_there(truth):
             (about / "queue/nr_requests").write_text("1024", encoding="ascii")
         except OSError as e:
             pytest.skip(f"no requests are merged here: {e}")
-        (pid, said), = profiled(receiver, ["--no-cpu", "--block-io", "--include", "executable=pg-truth"], [truth, "merge", "4", disk])
-        assert int((about / "stat").read_text(encoding="ascii").split()[5]) >= 100  # writes merged
+        (pid, said), = profiled(receiver, ["--no-cpu", "--block-io", "--include", "executable=pg-truth"], [truth, "merge", "150", disk])
+        assert said["merged"] >= 150, said
         own = [hit.value / 1e9 for hit in receiver.of(pid, "block_io/nanoseconds")]
         # Its memory serves the next request; who takes that for the first sees it last for the whole rest in between.
-        assert len(own) >= 2000 and max(own) <= said["longest"], (len(own), max(own), said)
+        assert len(own) >= 0.7 * said["requests"] and max(own) <= said["longest"], (len(own), max(own), said)
 
 
 def test_filters_choose_whom_to_sample(truth):

@@ -164,7 +164,28 @@ static int direct(int n, const char *path)
     return printf("write=%.9f read=%.9f\n", spent[0], spent[1]) < 0;
 }
 
-enum { PAGE = 4096, APART = 500, NEIGHBOURS = 60, AT_ONCE = APART + 3 * NEIGHBOURS };
+enum {
+    PAGE = 4096,
+    APART = 500,
+    NEIGHBOURS = 60,
+    AT_ONCE = APART + 3 * NEIGHBOURS,
+    TURNS = 4,
+    TURNS_MAX = 100
+};
+
+/* Of a block device's writes so many were merged, by whomever, since it is there; 0: it does not say. */
+static unsigned long writes_merged(const char *device)
+{
+    char path[256];
+    unsigned long merged = 0;
+    snprintf(path, sizeof path, "/sys/block/%s/stat", strrchr(device, '/') + 1);
+    FILE *f = fopen(path, "re");
+    if (f && fscanf(f, "%*u %*u %*u %*u %*u %lu", &merged) != 1)
+        merged = 0;
+    if (f)
+        fclose(f);
+    return merged;
+}
 
 static int submit(aio_context_t context, int fd, struct iocb *one, void *page, int at)
 {
@@ -178,17 +199,19 @@ static int submit(aio_context_t context, int fd, struct iocb *one, void *page, i
 
 /* Writes of pages, each a request of its own at first: those that are apart keep the device busy, and while
  * the others wait, the middle one of three neighbours comes last and makes one request of two. Then a rest,
- * longer than all of it took, and so long that each request of a second can be taken. */
-static int merging(int turns, const char *path)
+ * longer than all of it took, and so long that each request of a second can be taken. Until so many were
+ * merged: whoever is kept off the CPU while it asks finds the device idle again. */
+static int merging(unsigned long wanted, const char *path)
 {
     int fd = open(path, O_RDWR | O_DIRECT);
     void *page = aligned_alloc(PAGE, PAGE);
     aio_context_t context = 0;
     double longest = 0;
+    unsigned long before = writes_merged(path), merged = 0, requests = 0;
     if (fd < 0 || !page || syscall(SYS_io_setup, AT_ONCE, &context) < 0)
         return 1;
     memset(page, 1, PAGE);
-    for (int turn = 0; turn < turns; turn++) {
+    for (int turn = 0; turn < TURNS || (merged < wanted && turn < TURNS_MAX); turn++) {
         static struct iocb all[AT_ONCE];
         static struct io_event events[AT_ONCE];
         double from = now();
@@ -208,10 +231,12 @@ static int merging(int turns, const char *path)
         longest = took > longest ? took : longest;
         if (n < AT_ONCE)
             return 1;
+        requests += AT_ONCE;
+        merged = writes_merged(path) - before;
         for (double end = now() + 2 * took + 1.1; now() < end;)
             wait_here(0.1);
     }
-    return printf("longest=%.9f\n", longest) < 0;
+    return printf("longest=%.9f requests=%lu merged=%lu\n", longest, requests, merged) < 0;
 }
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -313,7 +338,7 @@ static int run(const char *what, double n, const char *device)
     if (strcmp(what, "alloc") == 0)
         return allocating((size_t)n);
     if (strcmp(what, "merge") == 0 && device)
-        return merging((int)n, device);
+        return merging((unsigned long)n, device);
     return strcmp(what, "direct") == 0 && device ? direct((int)n, device) : 2;
 }
 
