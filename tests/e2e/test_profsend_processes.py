@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from profiles import started
-from programs import BUILD, Process, running, wait_for
+from programs import BUILD, Process, folder_for_all, running, wait_for
 from test_profsend_kinds import RAW, Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
 
 
@@ -65,19 +65,16 @@ def test_processes_of_1_ms_are_whole(tmp_path, linked):
             assert len(whole) >= 0.97 * len(warm), said
 
 
-def test_whose_processes_of_1_ms_are_is_known(tmp_path):
+def test_whose_processes_of_1_ms_are_is_known():
     """However soon they have ended: user and parent come with the first sample, and nobody needs to look."""
     if os.getuid() != 0:
         pytest.skip("another user's programs are needed")
     source = pathlib.Path(__file__).resolve().parent.parent / "sender/load/short.c"
-    starter, program = tmp_path / "pg-starter", tmp_path / f"pg-whose-{os.getpid()}"
-    for path in (starter, program):
-        subprocess.run(["gcc", "-O2", source, "-o", path], check=True)
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder != pathlib.Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o011)
     begins = "import os, sys; os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])"
-    with Kinds() as receiver:
+    with folder_for_all() as folder, Kinds() as receiver:
+        starter, program = folder / "pg-starter", folder / f"pg-whose-{os.getpid()}"
+        for path in (starter, program):
+            subprocess.run(["gcc", "-O2", source, "-o", path], check=True)
         (pid, _), = profiled(receiver, ["--frequency", "397", "--include", f"executable={program.name}"],
                              [sys.executable, "-c", begins, starter, "300", "5", program])
     about = [a for a in receiver.resources.values() if a.get("process.executable.name") == program.name]

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from programs import BUILD, ROOT, Process, running, wait_for
+from programs import BUILD, ROOT, Process, folder_for_all, running, wait_for
 from test_profsend_delivery import NEEDED
 from test_profsend_kinds import Kinds, truth  # noqa: F401 (truth is a fixture)
 
@@ -36,14 +36,18 @@ def expanded(names):
 
 
 @pytest.fixture(scope="module")
-def sandbox(tmp_path_factory):
+def for_all():
+    with folder_for_all() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def sandbox(for_all):
     """launcher(*left_out) → the command line that runs a program in the unit's sandbox, as nobody with its capabilities."""
     for tool in ("systemd-analyze", "setpriv"):
         if not shutil.which(tool):
             pytest.skip(f"no {tool} here")
-    folder = tmp_path_factory.mktemp("sandbox")
-    for parent in [folder, *folder.parents][:-2]:
-        parent.chmod(parent.stat().st_mode | 0o055)
+    folder = for_all
     subprocess.run(["gcc", "-O2", HERE / "sandbox.c", "-o", folder / "sandbox"], check=True)
     shutil.copy(BUILD / "profsend", folder / "profsend")
     header = subprocess.run(["gcc", "-E", "-dM", "-include", "asm/unistd.h", "-x", "c", "/dev/null"], capture_output=True, text=True,
@@ -75,12 +79,10 @@ def sampling(sender):
     return sender
 
 
-def test_the_unit_s_sandbox_lets_it_do_its_work(sandbox, truth, tmp_path):
+def test_the_unit_s_sandbox_lets_it_do_its_work(sandbox, truth, for_all):
     """Every kind that needs no more than the unit has, delivery with a spool, the status page, names of files and kernel."""
-    spool = tmp_path / "spool"
+    spool = for_all / "spool"
     spool.mkdir()
-    for parent in [spool, *spool.parents][:-2]:
-        parent.chmod(parent.stat().st_mode | 0o055)
     shutil.chown(spool, 65534, 65534)
     with Kinds() as receiver:
         busy, naps = Process([truth, "spin", "60"]), Process([truth, "naps", "60"])
@@ -136,15 +138,13 @@ def test_a_host_that_hides_proc_still_gives_samples(truth):
         assert receiver.resources[busy.pid]["process.executable.name"] == "pg-truth", receiver.resources[busy.pid]
 
 
-def test_without_ptrace_it_says_what_is_lost_and_goes_on(truth):
+def test_without_ptrace_it_says_what_is_lost_and_goes_on(truth, for_all):
     """Nobody, without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: root's processes are sampled, by the name execve gave."""
     if not shutil.which("setpriv"):
         pytest.skip("no setpriv here")
     caps = ",".join("+" + name[4:].lower() for name in NEEDED if name not in ("CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"))
-    program = truth.parent.parent / "profsend-for-nobody-2"
+    program = for_all / "profsend-for-nobody"
     shutil.copy(BUILD / "profsend", program)
-    for folder in [program.parent, *program.parent.parents][:-2]:
-        folder.chmod(folder.stat().st_mode | 0o055)
     with Kinds() as receiver:
         sender = Process(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", f"-all,{caps}",
                           "--inh-caps", f"-all,{caps}", "--ambient-caps", f"-all,{caps}", program, "--protocol", "http/protobuf",

@@ -175,6 +175,14 @@ def running(*processes):
             process.close()
 
 
+@contextlib.contextmanager
+def folder_for_all():
+    """A folder that every user may enter. None below pytest's is for long: each pytest that begins takes others' rights to that."""
+    with tempfile.TemporaryDirectory(prefix="pg-") as name:
+        os.chmod(name, 0o755)
+        yield pathlib.Path(name)
+
+
 def json_lines(path):
     """The complete lines of a file that somebody is still writing to; none while it is not there."""
     if not path.exists():
