@@ -525,6 +525,17 @@ __attribute__((noinline)) int copy_page(__u32 number, __u32 i, __u64 from)
     return 0;
 }
 
+/* Where the walk comes to yet is mostly the program's own code, of which nobody can be asked once the process
+ * has ended: so it is among what the rest of the walk may go by, though the walk was not there. */
+static __always_inline void remember_program(struct walk *w, __u32 slot)
+{
+    struct mm_struct *mm = (struct mm_struct *)w->mm;
+    __u32 wants = w->wants;
+    w->wants = 1; /* nothing is asked for: the rest of the walk loads what it comes to */
+    enter_mapping(slot, BPF_CORE_READ(mm, start_code));
+    w->wants = wants;
+}
+
 /* Hands a walk that met rows that are not there to user space: the sample as far as it is, registers, and the
  * stack above. 1: that is done, and the sample is its; 0: there is no room. */
 __attribute__((noinline)) int send_rest(__u32 slot)
@@ -550,6 +561,7 @@ __attribute__((noinline)) int send_rest(__u32 slot)
     for (__u64 i = 0; i < UNWIND_REST_PAGES; i++)
         if (copy_page(number, i, from))
             break;
+    remember_program(w, slot);
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
     _Static_assert(UNWIND_REST_WAYS == CACHE_WAYS, "all that is remembered");
     rest->ways = set->proven;

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -63,6 +64,60 @@ def test_processes_of_1_ms_are_whole(tmp_path, linked):
         assert len(warm) >= 100 and len(placed) >= 0.98 * len(warm) and len(between) < len(warm) / 4, said
         if linked == "static":  # of the C library's own functions no name is there where its debug symbols are not installed
             assert len(whole) >= 0.97 * len(warm), said
+
+
+CALLS = """
+#include <string.h>
+#include <time.h>
+static volatile unsigned long sink;
+static char long_one[1 << 20];
+static double cpu(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+__attribute__((noinline)) static void calls_it(void)
+{
+    sink += strspn(long_one, "ab");
+    __asm__ volatile("");
+}
+int main(int argc, char **argv)
+{
+    memset(long_one, 'b', sizeof long_one - 1);
+    for (double end = cpu() + 0.3; cpu() < end;)
+        if (argc > 1)
+            calls_it();
+        else
+            for (int i = 0; i < 100000; i++)
+                sink++;
+    return 0;
+}
+"""
+
+
+def test_who_called_what_was_met_for_the_first_time_is_known_when_it_has_ended(tmp_path):
+    """What the C library does there has no rows yet, the program has: nobody can be asked any more where that was."""
+    program = tmp_path / f"pg-calls-{os.getpid()}"
+    (tmp_path / "calls.c").write_text(CALLS)
+    subprocess.run(["gcc", "-O1", "-fno-builtin", tmp_path / "calls.c", "-o", program], check=True)
+    with Kinds() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "1s",
+                          "--frequency", "397", "--include", f"executable={program.name}"])
+        with running(sender):
+            started(sender)
+            for _ in range(2):  # the first one is walked by user space
+                subprocess.run([program], check=True)
+            wait_for(lambda: len({hit.pid for hit in receiver.hits if "main" in hit.names}) == 2, "samples of the program's own code")
+            sender.process.send_signal(signal.SIGSTOP)
+            with running(Process([program, "strspn"])) as ended:
+                assert ended.wait() == 0
+            sender.process.send_signal(signal.SIGCONT)
+            wait_for(lambda: receiver.of(ended.pid, "samples/count"), "samples of what has ended")
+            assert sender.stop() == 0, sender.log()
+    names = [hit.names for hit in receiver.of(ended.pid, "samples/count") if "strspn" in "".join(hit.names)]
+    called = [stack for stack in names if "calls_it" in stack]
+    assert called and not [stack for stack in names if RAW in stack], (len(called), len(names), names[:3])
 
 
 def test_whose_processes_of_1_ms_are_is_known():
