@@ -51,7 +51,7 @@ def test_processes_of_1_ms_are_whole(tmp_path, linked):
         subprocess.run(["gcc", "-O2", *(["-static"] if linked == "static" else []), source, "-o", path], check=True)
     with Kinds() as receiver:
         profiled(receiver, ["--frequency", "397", "--include", f"executable={program.name}"],
-                 [tmp_path / "pg-starter", "300", "5", program])
+                 [tmp_path / "pg-starter", "300", "3", program])
         short = [hit for hit in receiver.hits if receiver.resources[hit.pid].get("process.executable.name") == program.name]
         warm = short[len(short) // 5:]  # all pages of code that are run have been met
         placed = [hit for hit in warm if RAW not in hit.names]
@@ -131,7 +131,7 @@ def test_whose_processes_of_1_ms_are_is_known():
         for path in (starter, program):
             subprocess.run(["gcc", "-O2", source, "-o", path], check=True)
         (pid, _), = profiled(receiver, ["--frequency", "397", "--include", f"executable={program.name}"],
-                             [sys.executable, "-c", begins, starter, "300", "5", program])
+                             [sys.executable, "-c", begins, starter, "300", "2", program])
     about = [a for a in receiver.resources.values() if a.get("process.executable.name") == program.name]
     assert len(about) >= 100, len(about)
     wrong = [a for a in about if (a.get("process.real_user.id"), a.get("process.parent_pid")) != (65534, pid)]
