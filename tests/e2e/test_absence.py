@@ -72,8 +72,9 @@ def test_an_absence_costs_no_sample(truth, tmp_path, seconds):
             while time.monotonic() - begun < seconds:
                 time.sleep(min(5, seconds / 4))
                 assert sender.alive(), sender.log()
-            waiting, put_by = figure(status, "profsend.spool.files"), 49 * seconds / 2
-            assert sink.samples == before and waiting >= seconds / 3, waiting
+            wait_for(lambda: figure(status, "profsend.spool.files") >= seconds / 3, "windows put by")  # a busy machine's last for longer
+            put_by = 49 * seconds / 2
+            assert sink.samples == before
             sink.start()
             # twice the longest pause between attempts; then as fast as they are taken
             wait_for(lambda: sink.samples >= before + put_by and figure(status, "profsend.spool.files") <= 1, "what waited to be sent", 150)
