@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Short-lived processes: `short RATE SECONDS PROGRAM` starts so many a second of PROGRAM (this one, without
- * arguments: 1 ms of CPU and gone), on a busy machine as many in a longer time, and prints how many there were
- * and the CPU time all of them took.
+ * arguments: 1 ms of CPU and gone), on a busy machine as many in a longer time, and prints how many there
+ * were and the CPU time all of them took.
  */
 #define _GNU_SOURCE
 #include <errno.h>
