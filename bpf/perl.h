@@ -23,6 +23,7 @@ struct perl_place {
     bpf_u64 catches; /* PL_top_env */
     /* What kinds of operations are called. */
     bpf_u16 entersub, nextstate, require;
+    bpf_u16 has_musl; /* the C library is musl, not glibc */
     /* The kernel side does not look at these. */
     bpf_u16 version[3];
 };

@@ -81,8 +81,12 @@ PERL_INLINE int perl_interpreter(const struct perl_place *p, bpf_u64 *ret)
     *ret = 0;
     if (!p->key)
         return 1;
-    return !RUNTIME_READ(&key, 4, p->key) && key < CPYTHON_TSD_KEYS &&
-           (key < 32 || !PERL_LOAD(self + CPYTHON_TSD_BLOCKS + 8 * (bpf_u64)(key / 32), &block)) &&
+    if (RUNTIME_READ(&key, 4, p->key) || key >= CPYTHON_TSD_KEYS)
+        return 0;
+    if (p->has_musl)
+        return !PERL_LOAD(self + CPYTHON_TSD_MUSL, &block) && !PERL_LOAD(block + 8 * (bpf_u64)key, ret) &&
+               *ret;
+    return (key < 32 || !PERL_LOAD(self + CPYTHON_TSD_BLOCKS + 8 * (bpf_u64)(key / 32), &block)) &&
            !PERL_LOAD(block + 16 * (bpf_u64)(key % 32) + 8, ret) && *ret;
 }
 

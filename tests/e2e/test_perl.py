@@ -178,6 +178,20 @@ def test_threads_of_coro_end_where_they_begin():
     assert bad <= sum(stacks.values()) - nearly_all(AFTER, sum(stacks.values()))
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "musl-gcc"])
+def test_each_thread_has_an_interpreter_of_its_own(compiler, tmp_path):
+    """Where a thread has what is its own is the C library's business; of musl's there is no Perl to be had here, but its structures."""
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler} here")
+    subprocess.run([compiler, "-O2", "-rdynamic", PROGRAM.parent / "perl_threads.c", "-o", tmp_path / "threads", "-lpthread"], check=True)
+    program = Process([tmp_path / "threads"])
+    stacks = {s: n for s, n in seen(program, 600, first=FIRST).of(program.pid).items() if not s.first}
+    chains = [("<main>", f"__ANON__::{name}") for name in ("first", "second")]
+    hits = {chain: sum(n for s, n in stacks.items() if names_of(s, "perl") == chain) for chain in chains}
+    assert sum(hits.values()) >= nearly_all(LATE, sum(stacks.values())), list(stacks.items())[:5]
+    assert min(hits.values()) > 0.2 * sum(hits.values()), hits
+
+
 def test_one_that_lies_harms_nobody(tmp_path):
     lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "perl_liar.c", lambda: start(OWN, "60"), FIRST,
                                  lambda *both: min(sum(stacks.values()) for stacks in both) >= 150)

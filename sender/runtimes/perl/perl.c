@@ -49,7 +49,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
     if (!region || !perl_binary_find(&binary, process->file) ||
         !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
-    if ((binary.key && maps_have_musl(process->maps)) || !perl_binary_version(place.version, process->file))
+    if (!perl_binary_version(place.version, process->file))
         return RUNTIME_NOT_KNOWN;
     const struct layout *layout = layout_of(place.version[1]);
     if (!layout)
@@ -58,6 +58,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
         place.start[i] = bias + binary.loop[i];
         place.size[i] = binary.loop_size[i];
     }
+    place.has_musl = maps_have_musl(process->maps);
     place.key = binary.key ? bias + binary.key : 0;
     place.op = binary.key ? layout->op : bias + binary.op;
     place.cop = binary.key ? layout->cop : bias + binary.cop;

@@ -424,6 +424,22 @@ UNIT(a_package_s_name_is_where_its_version_has_it)
     ck_assert_str_eq(told(STEP_TAKEN), "__ANON__::f /srv/a.pl:11");
 }
 
+UNIT(with_musl_a_thread_has_its_keys_elsewhere)
+{
+    begin();
+    stack();
+    context(PERL_TYPE_SUB, 10, true, sub("main", "run"));
+    at_line(25);
+    thread.place.has_musl = 1;
+    ck_assert_int_eq(step(0), STEP_NATIVE); /* as glibc has them */
+    uint64_t values = object(8 * 8), key = 0;
+    memcpy(&key, memory + KEY, 4);
+    put(THREAD + CPYTHON_TSD_MUSL, values);
+    put(values + 8 * key, INTERPRET);
+    walk = (struct perl_walk){0};
+    ck_assert_str_eq(told(STEP_TAKEN), "main::run /srv/a.pl:25");
+}
+
 UNIT(stacks_in_a_circle_come_to_no_end_of_their_own)
 {
     begin();
