@@ -2,15 +2,7 @@
 /*
  * One step through a thread's Erlang frames: from code that was generated to its process's stack, along that
  * a return address each, and back to the thread's stack where process_main was called. The same code runs in
- * the kernel (runtimes.bpf.h) and in user space, where it is tried on memory that lies.
- *
- * Who includes it has defined before:
- *
- *     RUNTIME_READ(to, n, address)   copies n bytes of the thread's memory; 0 if it can
- *     RUNTIME_THREAD()               the thread pointer
- *     BEAM_HANDLE, BEAM_PART         by what a function of its own knows the walk, and how one is declared
- *     BEAM_OPEN(handle)              declares `w`, the struct beam_walk, `r`, the registers, and `p`, the
- *                                    struct beam_place; or returns -1
+ * the kernel (runtimes.bpf.h) and in user space (step.h).
  */
 #ifndef BPF_BEAM_STEP_H
 #define BPF_BEAM_STEP_H
@@ -18,6 +10,7 @@
 #include "bpf/beam.h"
 #include "bpf/cpython.h"
 #include "bpf/sample.h"
+#include "bpf/step.h"
 
 /* What is read of memory at once, in words: of a stack, and of code. */
 #define BEAM_READ_WORDS 16u
@@ -36,9 +29,6 @@ struct beam_walk {
     struct sample_frame word; /* to be told if its kind says so */
     bpf_u64 read[BEAM_CODE_WORDS];
 };
-
-#define BEAM_INLINE            static inline __attribute__((always_inline))
-#define BEAM_LOAD(address, to) RUNTIME_READ(to, 8, address)
 
 /* As the machine has them: rbx, DWARF's number 3. */
 #define BEAM_REGISTERS 3
@@ -67,17 +57,15 @@ struct beam_walk {
  * begin at a multiple of BEAM_ALIGNED: so that was at one of four places, the others of which may have
  * anything; what comes behind it may be addresses of functions. How many words of w->read it is, of which the
  * last is the return address; or -1: there is none. */
-BEAM_PART beam_root(BEAM_HANDLE handle, bpf_u64 base)
+STEP_PART beam_root(STEP_HANDLE handle, bpf_u64 base)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     if (RUNTIME_READ(w->read, BEAM_ALIGNED, base + p->frame))
         return -1;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u32 i = BEAM_ALIGNED / 8; i > 0; i -= 2) {
         bpf_u64 back = w->read[(i - 1) & (BEAM_READ_WORDS - 1)];
-        if (back - p->text >= p->text_size || BEAM_LOAD(back - 8, &w->one) ||
+        if (back - p->text >= p->text_size || STEP_LOAD(back - 8, &w->one) ||
             (w->one >> 24 & 0xff) != BEAM_CALL)
             continue;
         bpf_u64 called = back + (bpf_u64)(bpf_s64)(bpf_s32)(w->one >> 32);
@@ -88,9 +76,9 @@ BEAM_PART beam_root(BEAM_HANDLE handle, bpf_u64 base)
 }
 
 /* Goes back to there. 0 or -1. */
-BEAM_PART beam_leave(BEAM_HANDLE handle)
+STEP_PART beam_leave(STEP_HANDLE handle)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     int n = beam_root(handle, w->base);
     w->is_inside = 0;
     if (n < 0)
@@ -102,18 +90,18 @@ BEAM_PART beam_leave(BEAM_HANDLE handle)
     /* Nobody has kept rbp for who never returns; but C's part of process_main, which jumped to the generated
      * one, may have pushed it first, as where frame pointers are kept: nothing is written there any more. */
     r->bp = w->read[(n - 2) & (BEAM_READ_WORDS - 1)];
-    r->bp_lost = (r->bp & 7) || r->bp - r->sp >= BEAM_FRAME_MAX || BEAM_LOAD(r->bp + 8, &w->one) ||
+    r->bp_lost = (r->bp & 7) || r->bp - r->sp >= BEAM_FRAME_MAX || STEP_LOAD(r->bp + 8, &w->one) ||
                  w->one - p->text >= p->text_size;
     return 0;
 }
 
 /* Whether a thread's value of a key, which is at `key`, is its scheduler: of the registers at w->base, which
  * is set if it is 0. Sets w->one to it. Apart, so that it is not verified for each key. */
-BEAM_PART beam_is_scheduler(BEAM_HANDLE handle, bpf_u64 key)
+STEP_PART beam_is_scheduler(STEP_HANDLE handle, bpf_u64 key)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     bpf_u64 scheduler = 0, base = 0;
-    if (BEAM_LOAD(key, &scheduler) || !scheduler || BEAM_LOAD(scheduler + BEAM_SCHEDULER_REGISTERS, &base))
+    if (STEP_LOAD(key, &scheduler) || !scheduler || STEP_LOAD(scheduler + BEAM_SCHEDULER_REGISTERS, &base))
         return 0;
     if (!w->base) {
         if ((base & (BEAM_ALIGNED - 1)) || base - r->sp >= BEAM_STACK_MAX || beam_root(handle, base) < 0)
@@ -126,18 +114,16 @@ BEAM_PART beam_is_scheduler(BEAM_HANDLE handle, bpf_u64 key)
 
 /* Sets w->next to the stack pointer of the process that this thread's scheduler runs. 0, or -1: it runs none,
  * or is not found. */
-BEAM_PART beam_process(BEAM_HANDLE handle)
+STEP_PART beam_process(STEP_HANDLE handle)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     bpf_u64 at = RUNTIME_THREAD() + BEAM_SPECIFIC + 8, process = 0;
     int found = 0;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u64 i = 0; i < BEAM_KEYS && found <= 0; i++)
         found = beam_is_scheduler(handle, at + 16 * i);
-    return found <= 0 || BEAM_LOAD(w->one + BEAM_SCHEDULER_PROCESS, &process) ||
-                   BEAM_LOAD(process + p->stop, &w->next)
+    return found <= 0 || STEP_LOAD(w->one + BEAM_SCHEDULER_PROCESS, &process) ||
+                   STEP_LOAD(process + p->stop, &w->next)
                ? -1
                : 0;
 }
@@ -151,14 +137,12 @@ enum beam_saved {
 
 /* What of that begins in one word of the code in w->read. Apart, so that it is verified once and not for each
  * byte. */
-BEAM_PART beam_saved_by(BEAM_HANDLE handle, bpf_u32 word)
+STEP_PART beam_saved_by(STEP_HANDLE handle, bpf_u32 word)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     bpf_u64 code = w->read[word & (BEAM_CODE_WORDS - 1)],
             behind = w->read[(word + 1) & (BEAM_CODE_WORDS - 1)];
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u32 i = 0; i < 8; i++) {
         bpf_u32 is = code & 0xffffff;
         if (is == BEAM_BY_RBP)
@@ -171,15 +155,13 @@ BEAM_PART beam_saved_by(BEAM_HANDLE handle, bpf_u32 word)
     return BEAM_NOT_SAVED;
 }
 
-BEAM_PART beam_saved(BEAM_HANDLE handle, bpf_u64 back)
+STEP_PART beam_saved(STEP_HANDLE handle, bpf_u64 back)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     int saved = BEAM_NOT_SAVED;
     if (RUNTIME_READ(w->read, sizeof w->read, back))
         return BEAM_NOT_SAVED;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u32 i = 0; i < BEAM_BEHIND / 8 && saved < 0; i++)
         saved = beam_saved_by(handle, i);
     return saved;
@@ -187,9 +169,9 @@ BEAM_PART beam_saved(BEAM_HANDLE handle, bpf_u64 back)
 
 /* Sets w->next to the Erlang stack pointer of code that has called C and will go on at `back`. enum
  * beam_saved. */
-BEAM_INLINE int beam_called(BEAM_HANDLE handle, bpf_u64 back)
+STEP_INLINE int beam_called(STEP_HANDLE handle, bpf_u64 back)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     int saved = beam_saved(handle, back);
     if (saved == BEAM_IN_PROCESS)
         return beam_process(handle) ? BEAM_NOT_SAVED : BEAM_IN_PROCESS;
@@ -198,10 +180,10 @@ BEAM_INLINE int beam_called(BEAM_HANDLE handle, bpf_u64 back)
 }
 
 /* Makes the word of an address in the code. */
-BEAM_PART beam_word(BEAM_HANDLE handle, bpf_u64 address)
+STEP_PART beam_word(STEP_HANDLE handle, bpf_u64 address)
 {
-    BEAM_OPEN(handle);
-    if (BEAM_LOAD(address & ~7ull, &w->one))
+    STEP_OPEN(beam, handle);
+    if (STEP_LOAD(address & ~7ull, &w->one))
         return -1;
     w->word.kind = SAMPLE_FRAME_WORD;
     w->word.file = BEAM_COOKIE(w->one);
@@ -212,22 +194,20 @@ BEAM_PART beam_word(BEAM_HANDLE handle, bpf_u64 address)
 /* Whether a word at `at` is a frame pointer: to one further up the same stack, which is to one again, or 0.
  * What is at a return address is code, and no such number; in which mapping it is says nothing, code has
  * many. */
-BEAM_PART beam_is_pointer(BEAM_HANDLE handle, bpf_u64 value, bpf_u64 at)
+STEP_PART beam_is_pointer(STEP_HANDLE handle, bpf_u64 value, bpf_u64 at)
 {
-    BEAM_OPEN(handle);
-    if ((value & 7) || value - at >= BEAM_HEAP_MAX || BEAM_LOAD(value, &w->one))
+    STEP_OPEN(beam, handle);
+    if ((value & 7) || value - at >= BEAM_HEAP_MAX || STEP_LOAD(value, &w->one))
         return 0;
     return !w->one || (!(w->one & 7) && w->one - value < BEAM_HEAP_MAX);
 }
 
 /* The first of the words that were read which may be a return address; -1: there is none. */
-BEAM_PART beam_find(BEAM_HANDLE handle)
+STEP_PART beam_find(STEP_HANDLE handle)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     bpf_u64 shared = p->shared;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u64 i = 0; i < BEAM_READ_WORDS; i++) {
         bpf_u64 value = w->read[i];
         /* Code that reads binaries leaves offsets there, which are near to nothing. */
@@ -243,9 +223,9 @@ enum beam_found {
     BEAM_LAST,
     BEAM_CALLER, /* it is w->one */
 };
-BEAM_PART beam_next(BEAM_HANDLE handle)
+STEP_PART beam_next(STEP_HANDLE handle)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     bpf_u64 at = w->next;
     if (at & 7)
         return -1;
@@ -282,31 +262,29 @@ BEAM_PART beam_next(BEAM_HANDLE handle)
 
 /* Goes past return addresses that are w->last, `distance` words from each other, as far as is read at once.
  * 1: all of it was so. */
-BEAM_PART beam_skip(BEAM_HANDLE handle, bpf_u64 distance)
+STEP_PART beam_skip(STEP_HANDLE handle, bpf_u64 distance)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     if (RUNTIME_READ(w->read, sizeof w->read, w->last_at + 8))
         return 0;
+    bpf_u64 next;
     *(volatile bpf_u64 *)&w->one = distance - 1; /* or older verifiers lose its bounds */
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u32 i = 0; i < BEAM_CODE_WORDS; i++) {
-        bpf_u64 next = *(volatile bpf_u64 *)&w->one;
-        if (next >= BEAM_CODE_WORDS)
-            return i > 0;
-        if (w->read[next & (BEAM_CODE_WORDS - 1)] != w->last)
-            return 0;
-        w->last_at += 8 * distance;
+        next = *(volatile bpf_u64 *)&w->one;
+        if (next >= BEAM_CODE_WORDS || w->read[next & (BEAM_CODE_WORDS - 1)] != w->last)
+            break;
         *(volatile bpf_u64 *)&w->one = next + distance;
     }
-    return 1;
+    next = *(volatile bpf_u64 *)&w->one;
+    w->last_at += 8 * (next + 1 - distance);
+    return next >= BEAM_CODE_WORDS && next + 1 > distance;
 }
 
 /* Tells the return address w->one, which is below w->next; or goes past all that are the same. 0 or -1. */
-BEAM_PART beam_caller(BEAM_HANDLE handle)
+STEP_PART beam_caller(STEP_HANDLE handle)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     bpf_u64 back = w->one, at = w->next - 8, distance = (at - w->last_at) / 8;
     w->again = back == w->last ? w->again + 1 : 0;
     w->last = back;
@@ -317,9 +295,7 @@ BEAM_PART beam_caller(BEAM_HANDLE handle)
         w->word.kind = SAMPLE_FRAME_WORD;
         w->word.where = BEAM_RECURSION;
     }
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u32 i = 0; i < BEAM_READS && beam_skip(handle, distance) > 0; i++)
         ;
     w->next = w->last_at + 8;
@@ -328,30 +304,30 @@ BEAM_PART beam_caller(BEAM_HANDLE handle)
 
 /* Whether a word on top of an Erlang stack, which is no multiple of 4, is a return address: behind a call of
  * the shared code. Where that is, no value's bytes are. */
-BEAM_INLINE int beam_is_back(BEAM_HANDLE handle, bpf_u64 value)
+STEP_INLINE int beam_is_back(STEP_HANDLE handle, bpf_u64 value)
 {
-    BEAM_OPEN(handle);
-    if (!(value & 3) || BEAM_LOAD(value - 8, &w->one) || (w->one >> 24 & 0xff) != BEAM_CALL)
+    STEP_OPEN(beam, handle);
+    if (!(value & 3) || STEP_LOAD(value - 8, &w->one) || (w->one >> 24 & 0xff) != BEAM_CALL)
         return 0;
     return value + (bpf_u64)(bpf_s64)(bpf_s32)(w->one >> 32) - p->shared < p->shared_size;
 }
 
-BEAM_INLINE int beam_is_exit(const struct beam_place *p, bpf_u64 address)
+STEP_INLINE int beam_is_exit(const struct beam_place *p, bpf_u64 address)
 {
     return address - p->exit < BEAM_EXIT_SIZE;
 }
 
 /* Whether code has no Erlang stack: the scheduler's own, and what ends a process. */
-BEAM_INLINE int beam_is_bare(const struct beam_place *p, bpf_u64 address)
+STEP_INLINE int beam_is_bare(const struct beam_place *p, bpf_u64 address)
 {
     return address - p->main < p->main_size || beam_is_exit(p, address);
 }
 
 /* From generated code to the Erlang stack. 0: w->next is there, or 0 where there is none; -1: it cannot be
  * said. */
-BEAM_INLINE int beam_enter(BEAM_HANDLE handle, bpf_u64 address)
+STEP_INLINE int beam_enter(STEP_HANDLE handle, bpf_u64 address)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     bpf_u64 top = 0;
     w->next = r->sp;
     w->base = r->has_all ? r->all[BEAM_REGISTERS] - p->registers : r->sp;
@@ -362,20 +338,20 @@ BEAM_INLINE int beam_enter(BEAM_HANDLE handle, bpf_u64 address)
         if (!beam_is_bare(p, address))
             return beam_called(handle, r->ip) == BEAM_NOT_SAVED ? -1 : 0;
         w->next = 0;
-    } else if (address - p->shared < p->shared_size && !BEAM_LOAD(w->next, &top) && beam_is_back(handle, top))
+    } else if (address - p->shared < p->shared_size && !STEP_LOAD(w->next, &top) && beam_is_back(handle, top))
         w->odd = top;
     return 0;
 }
 
 /* From C that generated code has called, and that was not gone through, to the Erlang stack. As beam_enter.
  */
-BEAM_INLINE int beam_ahead(BEAM_HANDLE handle)
+STEP_INLINE int beam_ahead(STEP_HANDLE handle)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     w->base = w->next = w->odd = w->check = 0;
     (void)beam_process(handle);
     w->next = 0;
-    if (!w->base || BEAM_LOAD(w->base - 8, &w->back))
+    if (!w->base || STEP_LOAD(w->base - 8, &w->back))
         return -1;
     if (beam_is_bare(p, w->back))
         return 0;
@@ -393,7 +369,7 @@ BEAM_INLINE int beam_ahead(BEAM_HANDLE handle)
 }
 
 /* The end of an Erlang stack. */
-BEAM_INLINE void beam_end(BEAM_HANDLE handle, struct beam_walk *w, struct unwind_registers *r, int failed,
+STEP_INLINE void beam_end(STEP_HANDLE handle, struct beam_walk *w, struct unwind_registers *r, int failed,
                           int is_ahead)
 {
     if (is_ahead) {
@@ -410,9 +386,9 @@ BEAM_INLINE void beam_end(BEAM_HANDLE handle, struct beam_walk *w, struct unwind
 
 /* A step at `address`; or ahead, where the walk will not come to. STEP_NATIVE: it is not known where it goes
  * on, or, ahead, it is the end. STEP_TAKEN: it is. Either way w->word is to be told if its kind says so. */
-BEAM_PART beam_walk_on(BEAM_HANDLE handle, bpf_u64 address, bpf_u32 is_ahead)
+STEP_PART beam_walk_on(STEP_HANDLE handle, bpf_u64 address, bpf_u32 is_ahead)
 {
-    BEAM_OPEN(handle);
+    STEP_OPEN(beam, handle);
     w->word = (struct sample_frame){.kind = SAMPLE_FRAME_KERNEL, .runtime = RUNTIME_BEAM};
     if (!w->is_inside) {
         if (is_ahead ? beam_ahead(handle) : beam_enter(handle, address))

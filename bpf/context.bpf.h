@@ -145,9 +145,7 @@ static __always_inline long copy_text(__u8 *to, __u64 header, __u64 most)
 /* Puts one behind those that are there. 1: there is no room for any other. */
 __attribute__((noinline)) int go_label(__u32 slot, __u32 i)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 1;
+    SCRATCH_OR_RETURN(slot, 1);
     struct go_labels *l = (struct go_labels *)s->walk.runtime.word;
     __u64 at = l->at + i * (__u64)sizeof(struct go_string[2]), next = at + sizeof(struct go_string);
     __u8 *to = context_room(s), top = GO_SLOT_TAKEN;
@@ -185,9 +183,7 @@ __attribute__((noinline)) int go_label(__u32 slot, __u32 i)
 /* Puts the labels of the goroutine that runs; the length of all, 0: it has none. */
 __attribute__((noinline)) int go_context(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 0;
+    SCRATCH_OR_RETURN(slot, 0);
     __u32 wants = s->walk.wants;
     if (s->walk.runtime.of != RUNTIME_GO) {
         s->walk.wants = 1; /* its own step has asked */

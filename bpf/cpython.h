@@ -11,6 +11,7 @@
 #define BPF_CPYTHON_H
 
 #include "bpf/runtimes.h"
+#include "bpf/step.h"
 #include "bpf/unwind.h"
 
 /* Where one call's segment of the list ends. */
@@ -78,8 +79,7 @@ _Static_assert(sizeof(struct cpython_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 #define CPYTHON_TRAMPOLINE_UP(i) ((i) < 2 ? 8u : 0u)
 
 /* Goes from there to the caller, whose address is `ip`. */
-static inline __attribute__((always_inline)) void cpython_leave_trampoline(struct unwind_registers *at,
-                                                                           bpf_u32 i, bpf_u64 ip)
+STEP_INLINE void cpython_leave_trampoline(struct unwind_registers *at, bpf_u32 i, bpf_u64 ip)
 {
     at->ip = ip;
     at->sp += CPYTHON_TRAMPOLINE_UP(i) + 8;

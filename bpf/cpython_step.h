@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * One step through a thread's Python frames: from a frame of the machine that runs them to the words of its
- * segment, a step each. The same code runs in the kernel (runtimes.bpf.h) and in user space, where it is
- * tried on memory that lies.
- *
- * Who includes it has defined before:
- *
- *     RUNTIME_READ(to, n, address)   copies n bytes of the thread's memory; 0 if it can
- *     RUNTIME_THREAD()               the thread pointer
+ * segment, a step each. The same code runs in the kernel (runtimes.bpf.h) and in user space (step.h).
  */
 #ifndef BPF_CPYTHON_STEP_H
 #define BPF_CPYTHON_STEP_H
 
 #include "bpf/cpython.h"
 #include "bpf/sample.h"
+#include "bpf/step.h"
 
 /* A frame that is elsewhere is read to the first words, the window to those behind it. */
 #define CPYTHON_READ_WORDS  64u /* a power of two: the index is masked */
@@ -35,7 +30,7 @@ struct cpython_walk {
 };
 
 /* Finds the thread's state; 0: it has none. */
-static inline __attribute__((always_inline)) bpf_u64 cpython_state(const struct cpython_place *p)
+STEP_INLINE bpf_u64 cpython_state(const struct cpython_place *p)
 {
     bpf_u32 made[2] = {0};
     bpf_u64 thread = RUNTIME_THREAD(), at = 0, state = 0;
@@ -60,7 +55,7 @@ static inline __attribute__((always_inline)) bpf_u64 cpython_state(const struct 
 }
 
 /* Finds the thread's topmost frame; 0: it has none. */
-static inline __attribute__((always_inline)) bpf_u64 cpython_first(const struct cpython_place *p)
+STEP_INLINE bpf_u64 cpython_first(const struct cpython_place *p)
 {
     bpf_u64 state = cpython_state(p), frame = 0;
     if (!state || RUNTIME_READ(&frame, 8, state + p->thread_frame))
@@ -70,7 +65,7 @@ static inline __attribute__((always_inline)) bpf_u64 cpython_first(const struct 
     return frame;
 }
 
-static inline __attribute__((always_inline)) bpf_u64 cpython_field(const struct cpython_walk *c, bpf_u16 at)
+STEP_INLINE bpf_u64 cpython_field(const struct cpython_walk *c, bpf_u16 at)
 {
     return c->read[(c->from + (at >> 3)) & (CPYTHON_READ_WORDS - 1)] >> 8 * (at & 7);
 }
@@ -78,8 +73,7 @@ static inline __attribute__((always_inline)) bpf_u64 cpython_field(const struct 
 /* Reads the next frame; 0 if it can. Those that call one another are in one window, from the top down; one of
  * a generator, or a shim, is elsewhere, and the window stays. It does not begin in a page before the frame's:
  * there may be none. */
-static inline __attribute__((always_inline)) int cpython_read(const struct cpython_place *p,
-                                                              struct cpython_walk *c)
+STEP_INLINE int cpython_read(const struct cpython_place *p, struct cpython_walk *c)
 {
     bpf_u64 at = c->frame + p->from, last = c->last, distance = at - c->window_at;
     c->last = at;
@@ -99,8 +93,7 @@ static inline __attribute__((always_inline)) int cpython_read(const struct cpyth
 }
 
 /* Sets c->told_as to what tells a code object from others; 0 if it can. */
-static inline __attribute__((always_inline)) int cpython_look(const struct cpython_place *p,
-                                                              struct cpython_walk *c, bpf_u64 code)
+STEP_INLINE int cpython_look(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 code)
 {
     bpf_u64 name_hash = 0;
     if (p->version && !RUNTIME_READ(&c->told_as, sizeof c->told_as, code + p->version) && c->told_as)
@@ -114,9 +107,8 @@ static inline __attribute__((always_inline)) int cpython_look(const struct cpyth
 }
 
 /* The number of the instruction a frame is at. */
-static inline __attribute__((always_inline)) bpf_u16 cpython_instruction(const struct cpython_place *p,
-                                                                         const struct cpython_walk *c,
-                                                                         bpf_u64 code)
+STEP_INLINE bpf_u16 cpython_instruction(const struct cpython_place *p, const struct cpython_walk *c,
+                                        bpf_u64 code)
 {
     bpf_u64 at = cpython_field(c, p->at);
     if (p->code_start)
@@ -129,9 +121,8 @@ static inline __attribute__((always_inline)) bpf_u16 cpython_instruction(const s
 /* A step at `address`. STEP_NATIVE: the frame of the machine is what there is. Else *ret is a word, and
  * STEP_TAKEN says that it is not the last of this frame of the machine, STEP_LAST that it is.
  * STEP_PASSED: there is none, and this frame of the machine has had words. */
-static inline __attribute__((always_inline)) int cpython_walk_on(const struct cpython_place *p,
-                                                                 struct cpython_walk *c, bpf_u64 address,
-                                                                 struct sample_frame *ret)
+STEP_INLINE int cpython_walk_on(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 address,
+                                struct sample_frame *ret)
 {
     bpf_u32 is_inside = c->is_inside;
     if (!is_inside && address - p->start[0] >= p->size[0] && address - p->start[1] >= p->size[1])

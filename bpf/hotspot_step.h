@@ -12,8 +12,8 @@
  * The verifier looks at a global function once, and before 5.12 such a one is passed numbers only: so each
  * part is one that is passed a handle. Who includes this has defined before what unwind_step.h asks for, and
  *
- *     HOTSPOT_HANDLE               a type: by which the walk is found
- *     HOTSPOT_PART                 what a function that returns int begins with
+ *     STEP_HANDLE               a type: by which the walk is found
+ *     STEP_PART                 what a function that returns int begins with
  *     HOTSPOT_OPEN(h)              declares p, c, r and w, which are the place, what is worked in, registers
  *                                  and the walk; or returns -1
  *     HOTSPOT_READ(w, to, n, at)   copies n bytes of the process's memory; 0 if it can
@@ -27,6 +27,7 @@
 #define BPF_HOTSPOT_STEP_H
 
 #include "bpf/hotspot.h"
+#include "bpf/step.h"
 #include "bpf/unwind_step.h"
 
 /* Blobs by the first letters of their names, which are the same in all versions. */
@@ -52,7 +53,7 @@ UNWIND_INLINE int hotspot_has(const struct hotspot_place *p, bpf_u64 address)
 
 /* Goes from a segment, c->end, whose heap has their map at `segments`, one further. 1: it is there; -1: it
  * has no block. */
-HOTSPOT_PART hotspot_hop(HOTSPOT_HANDLE h, bpf_u64 segments)
+STEP_PART hotspot_hop(STEP_HANDLE h, bpf_u64 segments)
 {
     HOTSPOT_OPEN(h);
     c->value = 0;
@@ -63,7 +64,7 @@ HOTSPOT_PART hotspot_hop(HOTSPOT_HANDLE h, bpf_u64 segments)
 }
 
 /* Sets c->blob to the header of an address's code. */
-HOTSPOT_PART hotspot_find(HOTSPOT_HANDLE h, bpf_u64 address)
+STEP_PART hotspot_find(STEP_HANDLE h, bpf_u64 address)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 low = 0, segments = 0;
@@ -74,9 +75,7 @@ HOTSPOT_PART hotspot_find(HOTSPOT_HANDLE h, bpf_u64 address)
             segments = p->heap[i].segments;
         }
     c->end = (address - low) >> (p->segment_shift & 31);
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u64 i = 0; i < HOTSPOT_HOPS && low && !found; i++)
         found = hotspot_hop(h, segments);
     c->blob = low + (c->end << (p->segment_shift & 31)) + p->block_header;
@@ -84,7 +83,7 @@ HOTSPOT_PART hotspot_find(HOTSPOT_HANDLE h, bpf_u64 address)
 }
 
 /* Sets c->value to a word of the stack. */
-HOTSPOT_PART hotspot_load(HOTSPOT_HANDLE h, bpf_u64 address)
+STEP_PART hotspot_load(STEP_HANDLE h, bpf_u64 address)
 {
     HOTSPOT_OPEN(h);
     return UNWIND_LOAD(w, address, &c->value);
@@ -122,7 +121,7 @@ UNWIND_INLINE bpf_u64 hotspot_to_return(const struct hotspot_place *p, const str
 #define HOTSPOT_STUB_SIZE 1024u
 
 /* Whether what is behind a call is `ip`: of c->blob's code from its beginning (call n). */
-HOTSPOT_PART hotspot_is_called(HOTSPOT_HANDLE h, bpf_u64 ip)
+STEP_PART hotspot_is_called(STEP_HANDLE h, bpf_u64 ip)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 code = 0;
@@ -131,7 +130,7 @@ HOTSPOT_PART hotspot_is_called(HOTSPOT_HANDLE h, bpf_u64 ip)
 }
 
 /* Leaves a frame whose return address is at `at`. 1: it is not one that it could return to. */
-HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
+STEP_PART hotspot_leave(STEP_HANDLE h, bpf_u64 at, bpf_u32 how)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 ip = 0;
@@ -156,19 +155,17 @@ HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
 /* Words of the stack that are looked at where a frame is not as it should be. */
 #define HOTSPOT_SCAN 16
 
-HOTSPOT_PART hotspot_scan(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
+STEP_PART hotspot_scan(STEP_HANDLE h, bpf_u64 at, bpf_u32 how)
 {
     int did = 1;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u64 i = 0; i < HOTSPOT_SCAN && did > 0; i++)
         did = hotspot_leave(h, at + 8 * i, how | HOTSPOT_MAYBE_BP);
     return did > 0 ? -1 : did;
 }
 
 /* By the frame pointer. 1: it is none. */
-HOTSPOT_PART hotspot_leave_pointer(HOTSPOT_HANDLE h, bpf_u32 how)
+STEP_PART hotspot_leave_pointer(STEP_HANDLE h, bpf_u32 how)
 {
     HOTSPOT_OPEN(h);
     if (r->bp_lost || (r->bp & 7) || !HOTSPOT_IN_STACK(w, r, r->bp))
@@ -188,7 +185,7 @@ HOTSPOT_PART hotspot_leave_pointer(HOTSPOT_HANDLE h, bpf_u32 how)
 
 /* Goes over an instruction of c->code, that at byte c->value, which pushes, pops or calls: c->end is by what
  * it pops further, by what it pushes less far. -1: it is another. */
-HOTSPOT_PART hotspot_count(HOTSPOT_HANDLE h)
+STEP_PART hotspot_count(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     const bpf_u8 *code = (const bpf_u8 *)c->code;
@@ -207,16 +204,14 @@ HOTSPOT_PART hotspot_count(HOTSPOT_HANDLE h)
 
 /* Adds to c->end what is on the stack below a frame that is whole at an instruction: what is pushed for a
  * call (two classes, of which a stub of C1's finds out whether one is of the other) is popped behind it. */
-HOTSPOT_PART hotspot_pushed(HOTSPOT_HANDLE h, bpf_u64 ip)
+STEP_PART hotspot_pushed(STEP_HANDLE h, bpf_u64 ip)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 end = c->end;
     if (HOTSPOT_READ(w, c->code, sizeof c->code, ip))
         return -1;
     c->value = 0;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u64 i = 0; i < 5; i++)
         if (hotspot_count(h))
             break;
@@ -306,7 +301,7 @@ UNWIND_INLINE struct sample_frame hotspot_word(bpf_u64 where, bpf_u32 cookie, bp
 
 /* Sets c->value to where a thread returns to indeed, if that was put aside, for the frame is to be made
  * another one; else to `ip`. */
-HOTSPOT_PART hotspot_original(HOTSPOT_HANDLE h, bpf_u64 ip)
+STEP_PART hotspot_original(STEP_HANDLE h, bpf_u64 ip)
 {
     HOTSPOT_OPEN(h);
     c->code[1] = 0;
@@ -330,7 +325,7 @@ HOTSPOT_PART hotspot_original(HOTSPOT_HANDLE h, bpf_u64 ip)
 }
 
 /* The part of a frame that there is at the thread's instruction. */
-HOTSPOT_PART hotspot_find_edge(HOTSPOT_HANDLE h)
+STEP_PART hotspot_find_edge(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 blob = c->blob;
@@ -354,7 +349,7 @@ HOTSPOT_PART hotspot_find_edge(HOTSPOT_HANDLE h)
 #define HOTSPOT_INTERPRETED 0xffffffffull
 
 /* Remembers code, whose number is in c->word. */
-HOTSPOT_PART hotspot_remember(HOTSPOT_HANDLE h, bpf_u64 distance)
+STEP_PART hotspot_remember(STEP_HANDLE h, bpf_u64 distance)
 {
     HOTSPOT_OPEN(h);
     struct hotspot_known *known = HOTSPOT_KNOWN(w, r->ip);
@@ -371,7 +366,7 @@ HOTSPOT_PART hotspot_remember(HOTSPOT_HANDLE h, bpf_u64 distance)
  * none, stays where it is. HOTSPOT_BY_POINTER: it is that, and the step is still to be made. Otherwise
  * nonzero: it is not known. */
 #define HOTSPOT_BY_POINTER 2
-HOTSPOT_PART hotspot_again(HOTSPOT_HANDLE h)
+STEP_PART hotspot_again(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     const struct hotspot_known *known = HOTSPOT_KNOWN(w, r->ip);
@@ -389,7 +384,7 @@ HOTSPOT_PART hotspot_again(HOTSPOT_HANDLE h)
     return hotspot_leave(h, r->sp + (said >> 32), HOTSPOT_WITH_BP);
 }
 
-HOTSPOT_PART hotspot_compiled(HOTSPOT_HANDLE h)
+STEP_PART hotspot_compiled(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 ip;
@@ -417,7 +412,7 @@ HOTSPOT_PART hotspot_compiled(HOTSPOT_HANDLE h)
 
 /* Sets c->value to what tells the class with a pool of constants from one that gets its memory. -1: there is
  * none. */
-HOTSPOT_PART hotspot_class(HOTSPOT_HANDLE h, bpf_u64 constants)
+STEP_PART hotspot_class(STEP_HANDLE h, bpf_u64 constants)
 {
     HOTSPOT_OPEN(h);
     bpf_u16 length = 0;
@@ -442,7 +437,7 @@ HOTSPOT_PART hotspot_class(HOTSPOT_HANDLE h, bpf_u64 constants)
 
 /* Sets c->cookie to what tells a method from one that gets its memory, c->begin and c->size to where its
  * instructions are. -1: there is none. */
-HOTSPOT_PART hotspot_cookie(HOTSPOT_HANDLE h, bpf_u64 method)
+STEP_PART hotspot_cookie(STEP_HANDLE h, bpf_u64 method)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 at = 0, constants, behind, hash;
@@ -471,7 +466,7 @@ HOTSPOT_PART hotspot_cookie(HOTSPOT_HANDLE h, bpf_u64 method)
 #define HOTSPOT_METHOD_AT 3
 
 /* 1: there is no whole frame. */
-HOTSPOT_PART hotspot_interpreted(HOTSPOT_HANDLE h)
+STEP_PART hotspot_interpreted(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 bp = r->bp, method, sender, bcp = 0, at;
@@ -505,7 +500,7 @@ HOTSPOT_PART hotspot_interpreted(HOTSPOT_HANDLE h)
 
 /* What goes on with an exception jumps to who catches it, and has popped before where it was thrown: then the
  * frame there is whole. 1: it is not there. */
-HOTSPOT_PART hotspot_leave_popped(HOTSPOT_HANDLE h)
+STEP_PART hotspot_leave_popped(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     bpf_u32 before = HOTSPOT_BYTE(c, -1), b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1);
@@ -526,7 +521,7 @@ HOTSPOT_PART hotspot_leave_popped(HOTSPOT_HANDLE h)
 
 /* Where an exception was thrown is in rdx: and on the stack yet, at once or behind the frame pointer; or it
  * is popped. */
-HOTSPOT_PART hotspot_leave_by_rdx(HOTSPOT_HANDLE h)
+STEP_PART hotspot_leave_by_rdx(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     if (hotspot_load(h, r->sp))
@@ -558,7 +553,7 @@ UNWIND_INLINE int hotspot_keeps_handler(const struct hotspot_walk *c) /* mov %ra
 
 /* The stubs that go on with an exception ask C++ where to, and have no frame but what aligns the stack for
  * that: the distance to the return address. HOTSPOT_CARRIED; -1: it is another stub. */
-HOTSPOT_PART hotspot_to_thrower(HOTSPOT_HANDLE h)
+STEP_PART hotspot_to_thrower(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     if (HOTSPOT_READ(w, c->code, sizeof c->code, r->ip - 1))
@@ -575,7 +570,7 @@ HOTSPOT_PART hotspot_to_thrower(HOTSPOT_HANDLE h)
 }
 
 /* A stub without a size that has called C++ or Java, or that a virtual thread returns to. */
-HOTSPOT_PART hotspot_stub(HOTSPOT_HANDLE h)
+STEP_PART hotspot_stub(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     int distance = hotspot_to_thrower(h);
@@ -596,7 +591,7 @@ UNWIND_INLINE int hotspot_is_popped(const struct hotspot_walk *c)
 }
 
 /* C2's stubs, of which HotSpot does not say where their frame is complete, begin with sub n, %rsp. */
-UNWIND_INLINE int hotspot_is_room(HOTSPOT_HANDLE h)
+UNWIND_INLINE int hotspot_is_room(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 begin = hotspot_code(p, c);
@@ -612,7 +607,7 @@ UNWIND_INLINE int hotspot_is_aligned(const struct hotspot_walk *c)
 }
 
 /* A stub, or the interpreter where it has no frame (yet), that the thread is in itself. */
-HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
+STEP_PART hotspot_leaf_stub(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     bpf_u64 sp = r->has_all ? r->all[13] : 0;
@@ -670,7 +665,7 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
 
 /* A step from *r. STEP_TAKEN: *r is the caller, and c->word.kind says whether there is a word. STEP_NATIVE:
  * it is none of Java's code, or where its caller is cannot be said. */
-UNWIND_INLINE int hotspot_walk_on(HOTSPOT_HANDLE h)
+UNWIND_INLINE int hotspot_walk_on(STEP_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     int did = r->is_return ? hotspot_again(h) : 1;

@@ -10,6 +10,7 @@
 #define BPF_LUAJIT_CALLED_H
 
 #include "bpf/luajit.h"
+#include "bpf/step.h"
 
 #define LUAJIT_CALL_CODE 8u
 #define LUAJIT_NAMES     8u
@@ -21,7 +22,7 @@ struct luajit_call {
 };
 
 /* The instruction that has put there what is called; 0: it is none of the last ones. */
-static inline __attribute__((always_inline)) bpf_u32 luajit_setter(const bpf_u32 code[LUAJIT_CALL_CODE])
+STEP_INLINE bpf_u32 luajit_setter(const bpf_u32 code[LUAJIT_CALL_CODE])
 {
     bpf_u32 call = code[LUAJIT_CALL_CODE - 1], ret = 0;
     bpf_u32 slot = LUAJIT_OP_A(call) - (LUAJIT_OP(call) >= LUAJIT_OP_ITERC ? 3 : 0);
@@ -39,8 +40,7 @@ static inline __attribute__((always_inline)) bpf_u32 luajit_setter(const bpf_u32
 
 /* Of a call whose code was read, and whose caller's prototype, which is at `proto`: a constant's number, or
  * what the first of its upvalues or local variables are called. */
-static inline __attribute__((always_inline)) bpf_u64 luajit_called(void *from, struct luajit_call *c,
-                                                                   bpf_u64 proto)
+STEP_INLINE bpf_u64 luajit_called(void *from, struct luajit_call *c, bpf_u64 proto)
 {
     (void)from;
     bpf_u32 op = luajit_setter(c->code), n = LUAJIT_OP(op) == LUAJIT_OP_GGET ? op >> 16 : op >> 16 & 255;

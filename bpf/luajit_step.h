@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * One step through a thread's Lua frames: from a frame of the machine that runs them to the words of its
- * segment, a step each. The same code runs in the kernel (runtimes.bpf.h) and in user space, where it is
- * tried on memory that lies.
+ * segment, a step each. The same code runs in the kernel (runtimes.bpf.h) and in user space (step.h).
  *
  * The interpreter's frame says whose stack it runs on. Where its topmost frame is there, registers say best:
  * the state knows only what was so when C was called last, and not for each function of C. Where a result is
  * being returned, and a function has overwritten itself with it, it is its caller that is told.
- *
- * Who includes it has defined before:
- *
- *     RUNTIME_READ(to, n, address)   copies n bytes of the thread's memory; 0 if it can
- *     LUAJIT_HANDLE, LUAJIT_PART     by what a function of its own knows the walk, and how one is declared
- *     LUAJIT_OPEN(handle)            declares `w`, the struct luajit_walk, `p`, the struct luajit_place, and
- * `r`, the frame's registers; or returns -1
  */
 #ifndef BPF_LUAJIT_STEP_H
 #define BPF_LUAJIT_STEP_H
@@ -21,6 +13,7 @@
 #define LUAJIT_READ(from, to, n, address) RUNTIME_READ(to, n, address)
 #include "bpf/luajit_called.h"
 #include "bpf/sample.h"
+#include "bpf/step.h"
 
 /* What a walk knows; all but the first three, which are 0, may be anything at first. */
 struct luajit_walk {
@@ -60,20 +53,17 @@ struct luajit_walk {
 #define LUAJIT_REGISTER_PC       3u /* rbx */
 #define LUAJIT_REGISTER_DISPATCH 14u
 
-#define LUAJIT_INLINE            static inline __attribute__((always_inline))
-#define LUAJIT_LOAD(address, to) RUNTIME_READ(to, 8, address)
-
 /* Ahead of a walk the first frame is looked for so many times in LUAJIT_ABOVE_MAX slots. */
 #define LUAJIT_TRIES_MAX 32u
 
 /* Whether the topmost frame of a state is at w->frame, which else moves up; -1: there is no memory. */
-LUAJIT_PART luajit_is_top(LUAJIT_HANDLE handle)
+STEP_PART luajit_is_top(STEP_HANDLE handle)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u64 at = w->frame, state = 0, top = 0;
-    if (LUAJIT_LOAD(at + 8 * LUAJIT_FRAME_STATE, &state))
+    if (STEP_LOAD(at + 8 * LUAJIT_FRAME_STATE, &state))
         return -1;
-    if (state && !(state & 7) && !LUAJIT_LOAD(state + LUAJIT_STATE_FROM + 8 * LUAJIT_STATE_FRAME, &top) &&
+    if (state && !(state & 7) && !STEP_LOAD(state + LUAJIT_STATE_FROM + 8 * LUAJIT_STATE_FRAME, &top) &&
         LUAJIT_FRAME(top) == at)
         return 1;
     w->frame = at + 16;
@@ -82,42 +72,40 @@ LUAJIT_PART luajit_is_top(LUAJIT_HANDLE handle)
 
 /* Looks for the interpreter's frame above which something else has room, from w->frame up. 1: it is there;
  * that it is the topmost of its state tells it from what else has a state. */
-LUAJIT_PART luajit_find(LUAJIT_HANDLE handle)
+STEP_PART luajit_find(STEP_HANDLE handle)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     int found = 0;
     w->frame = (w->frame + 15) & ~15ull;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u64 i = 0; i < LUAJIT_ABOVE_MAX && !found; i++)
         found = luajit_is_top(handle);
     return found > 0;
 }
 
 /* Whether a frame of the interpreter's is at `at`. */
-LUAJIT_INLINE int luajit_is_frame(bpf_u64 at)
+STEP_INLINE int luajit_is_frame(bpf_u64 at)
 {
     bpf_u64 state = 0, kind = 0;
-    return !LUAJIT_LOAD(at + 8 * LUAJIT_FRAME_STATE, &state) && state && !(state & 7) &&
-           !LUAJIT_LOAD(state + LUAJIT_STATE_FROM, &kind) && LUAJIT_IS_STATE(kind);
+    return !STEP_LOAD(at + 8 * LUAJIT_FRAME_STATE, &state) && state && !(state & 7) &&
+           !STEP_LOAD(state + LUAJIT_STATE_FROM, &kind) && LUAJIT_IS_STATE(kind);
 }
 
 /* Whether a trace runs, by the registers that were interrupted: they know the global_State, if they are the
  * interpreter's. */
-LUAJIT_PART luajit_is_trace(LUAJIT_HANDLE handle)
+STEP_PART luajit_is_trace(STEP_HANDLE handle)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u64 global = r->all[LUAJIT_REGISTER_DISPATCH] - p->dispatch;
     bpf_u64 current[2] = {0}, of = 0; /* cur_L, jit_base */
     return p->trace_base && !RUNTIME_READ(current, sizeof current, global + p->trace_base - 8) &&
-           current[1] && !LUAJIT_LOAD(current[0] + LUAJIT_STATE_FROM + 8 * LUAJIT_STATE_GLOBAL, &of) &&
+           current[1] && !STEP_LOAD(current[0] + LUAJIT_STATE_FROM + 8 * LUAJIT_STATE_GLOBAL, &of) &&
            of == global;
 }
 
 /* The first and last instructions of the interpreter, where registers are saved and restored, are said by no
  * table: how far above the stack pointer the caller's is. 0: it is none of them. */
-LUAJIT_INLINE bpf_u32 luajit_room(bpf_u64 ip)
+STEP_INLINE bpf_u32 luajit_room(bpf_u64 ip)
 {
     bpf_u32 code = 0;
     if (RUNTIME_READ(&code, 4, ip))
@@ -139,7 +127,7 @@ LUAJIT_INLINE bpf_u32 luajit_room(bpf_u64 ip)
 }
 
 /* Likewise of what ffi has made for C to call (lj_ccallback.c). */
-LUAJIT_INLINE bpf_u32 luajit_callback_room(bpf_u64 ip)
+STEP_INLINE bpf_u32 luajit_callback_room(bpf_u64 ip)
 {
     bpf_u32 code = 0;
     if (RUNTIME_READ(&code, 4, ip))
@@ -155,11 +143,11 @@ LUAJIT_INLINE bpf_u32 luajit_callback_room(bpf_u64 ip)
 }
 
 /* Leaves a frame of so much room, none if it is 0; whether it has. */
-LUAJIT_PART luajit_leave(LUAJIT_HANDLE handle, bpf_u32 room)
+STEP_PART luajit_leave(STEP_HANDLE handle, bpf_u32 room)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u64 ip = 0, bp = r->bp;
-    if (!room || LUAJIT_LOAD(r->sp + room - 8, &ip) || (room > 8 && LUAJIT_LOAD(r->sp + room - 16, &bp)))
+    if (!room || STEP_LOAD(r->sp + room - 8, &ip) || (room > 8 && STEP_LOAD(r->sp + room - 16, &bp)))
         return 0;
     r->sp += room;
     r->ip = ip;
@@ -177,12 +165,12 @@ enum luajit_fit {
 };
 
 /* Whether a frame is at a base. */
-LUAJIT_PART luajit_fits(LUAJIT_HANDLE handle, bpf_u64 base, bpf_u64 pc)
+STEP_PART luajit_fits(STEP_HANDLE handle, bpf_u64 base, bpf_u64 pc)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u64 slot = 0;
     bpf_u32 size = 0;
-    if (!base || (base & 7) || LUAJIT_LOAD(base - 16, &slot) || !LUAJIT_IS_FUNCTION(slot) ||
+    if (!base || (base & 7) || STEP_LOAD(base - 16, &slot) || !LUAJIT_IS_FUNCTION(slot) ||
         RUNTIME_READ(w->function, sizeof w->function, LUAJIT_REFERENCE(slot)))
         return LUAJIT_FITS_NOT;
     bpf_u64 of = LUAJIT_FUNCTION_OF(w->function[LUAJIT_FUNCTION_KIND]),
@@ -197,8 +185,8 @@ LUAJIT_PART luajit_fits(LUAJIT_HANDLE handle, bpf_u64 base, bpf_u64 pc)
 }
 
 /* Where the interpreter itself is: w->base and pc by its registers. 0: they do not say it. */
-LUAJIT_INLINE int luajit_by_registers(LUAJIT_HANDLE handle, struct luajit_walk *w,
-                                      const struct unwind_registers *r)
+STEP_INLINE int luajit_by_registers(STEP_HANDLE handle, struct luajit_walk *w,
+                                    const struct unwind_registers *r)
 {
     bpf_u64 base = r->all[LUAJIT_REGISTER_BASE], pc = r->all[LUAJIT_REGISTER_PC];
     bpf_u32 op = 0;
@@ -215,13 +203,13 @@ LUAJIT_INLINE int luajit_by_registers(LUAJIT_HANDLE handle, struct luajit_walk *
 }
 
 /* The topmost frame of a stack that was not met yet, by its state, which was read. */
-LUAJIT_PART luajit_top(LUAJIT_HANDLE handle, bpf_u64 bp)
+STEP_PART luajit_top(STEP_HANDLE handle, bpf_u64 bp)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u64 trace = 0, global = w->thread[LUAJIT_STATE_GLOBAL], bottom = w->thread[LUAJIT_STATE_BOTTOM],
             room = w->thread[LUAJIT_STATE_END] - bottom;
     w->base = w->thread[LUAJIT_STATE_BASE];
-    if (!w->is_begun && p->trace_base && !LUAJIT_LOAD(global + p->trace_base, &trace) && trace) {
+    if (!w->is_begun && p->trace_base && !STEP_LOAD(global + p->trace_base, &trace) && trace) {
         w->base = trace;
         w->pc = 0;
     } else if (!(r->has_all && !w->is_above && luajit_by_registers(handle, w, r)) && bp - bottom < room &&
@@ -233,9 +221,9 @@ LUAJIT_PART luajit_top(LUAJIT_HANDLE handle, bpf_u64 bp)
 
 /* Begins with the segment that the interpreter's frame runs, w->frame. 0: it has none; 2: it is luajit_top
  * that knows where, by the state. */
-LUAJIT_PART luajit_begin(LUAJIT_HANDLE handle)
+STEP_PART luajit_begin(STEP_HANDLE handle)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u64 base = w->base, of = w->state;
     if (!w->is_begun) {
         of = 0;
@@ -271,9 +259,9 @@ LUAJIT_PART luajit_begin(LUAJIT_HANDLE handle)
 
 /* Looks how the frame that is told was called by the one that goes on at `link`, and has its base at w->base,
  * or where the call says, below that of the other. 0: there is no such code. */
-LUAJIT_PART luajit_caller(LUAJIT_HANDLE handle, bpf_u64 link, bpf_u32 is_below)
+STEP_PART luajit_caller(STEP_HANDLE handle, bpf_u64 link, bpf_u32 is_below)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u64 slot = 0, code = 0;
     if (RUNTIME_READ(w->by.code, sizeof w->by.code, link - sizeof w->by.code)) {
         __builtin_memset(w->by.code, 0, sizeof w->by.code); /* memory begins in between */
@@ -284,8 +272,8 @@ LUAJIT_PART luajit_caller(LUAJIT_HANDLE handle, bpf_u64 link, bpf_u32 is_below)
     w->call = link;
     if (is_below)
         w->base -= 16 + 8 * (bpf_u64)LUAJIT_OP_A(w->op);
-    if (LUAJIT_IS_CALL(w->op) && !LUAJIT_LOAD(w->base - 16, &slot) && LUAJIT_IS_FUNCTION(slot) &&
-        !LUAJIT_LOAD(LUAJIT_REFERENCE(slot) + 8 * LUAJIT_FUNCTION_CODE, &code) &&
+    if (LUAJIT_IS_CALL(w->op) && !STEP_LOAD(w->base - 16, &slot) && LUAJIT_IS_FUNCTION(slot) &&
+        !STEP_LOAD(LUAJIT_REFERENCE(slot) + 8 * LUAJIT_FUNCTION_CODE, &code) &&
         !RUNTIME_READ(w->by.proto, sizeof w->by.proto, code - LUAJIT_PROTO_BYTES + LUAJIT_PROTO_FROM))
         w->called = luajit_called(0, &w->by, code - LUAJIT_PROTO_BYTES);
     return 1;
@@ -293,9 +281,9 @@ LUAJIT_PART luajit_caller(LUAJIT_HANDLE handle, bpf_u64 link, bpf_u32 is_below)
 
 /* Reads what is below the base, and what links it to the next frame, which w->base is then. 0: there is
  * nothing. */
-LUAJIT_PART luajit_look(LUAJIT_HANDLE handle)
+STEP_PART luajit_look(STEP_HANDLE handle)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u64 base = w->base, link;
     w->base = 0;
     w->call = 0;
@@ -334,7 +322,7 @@ LUAJIT_PART luajit_look(LUAJIT_HANDLE handle)
 }
 
 /* The line that a Lua function is at, whose prototype was read. */
-LUAJIT_INLINE bpf_u32 luajit_line(const struct luajit_walk *w, bpf_u64 pc, bpf_u32 size)
+STEP_INLINE bpf_u32 luajit_line(const struct luajit_walk *w, bpf_u64 pc, bpf_u32 size)
 {
     bpf_u64 lines = w->proto[LUAJIT_PROTO_LINES], n = (pc - w->function[LUAJIT_FUNCTION_CODE]) / 4;
     bpf_u32 first = LUAJIT_FIRST_LINE(lines), line = 0, width = 0;
@@ -351,9 +339,9 @@ LUAJIT_INLINE bpf_u32 luajit_line(const struct luajit_walk *w, bpf_u64 pc, bpf_u
 
 /* Makes the word of the frame that was looked at, which goes on at `pc`, if it has one: of a function that is
  * not written in Lua nobody knows more than what it was called. */
-LUAJIT_PART luajit_word(LUAJIT_HANDLE handle, bpf_u64 pc)
+STEP_PART luajit_word(STEP_HANDLE handle, bpf_u64 pc)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u64 at = LUAJIT_REFERENCE(w->slot[LUAJIT_BELOW_FUNCTION]), what = LUAJIT_C, hash = 0;
     bpf_u32 chunk = 0, size, line = 0;
     if (RUNTIME_READ(w->function, sizeof w->function, at))
@@ -393,9 +381,9 @@ enum luajit_comes {
 };
 
 /* Comes to the interpreter. */
-LUAJIT_PART luajit_enter(LUAJIT_HANDLE handle)
+STEP_PART luajit_enter(STEP_HANDLE handle)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     w->frame = r->sp;
     w->is_above = 0;
     if (r->has_all ? luajit_is_trace(handle) : !luajit_is_frame(r->sp)) {
@@ -406,7 +394,7 @@ LUAJIT_PART luajit_enter(LUAJIT_HANDLE handle)
         return LUAJIT_COMES;
     bpf_u64 to = 0;
     bpf_u32 room = luajit_room(r->ip);
-    if (room == 8 && !LUAJIT_LOAD(r->sp, &to) && to - p->start < p->size)
+    if (room == 8 && !STEP_LOAD(r->sp, &to) && to - p->start < p->size)
         room = 0; /* it is a subroutine of its own that returns */
     if (luajit_leave(handle, room))
         return LUAJIT_COMES_OUT;
@@ -417,9 +405,9 @@ LUAJIT_PART luajit_enter(LUAJIT_HANDLE handle)
 }
 
 /* Comes to the next frame of the interpreter's ahead of the walk. */
-LUAJIT_PART luajit_ahead(LUAJIT_HANDLE handle)
+STEP_PART luajit_ahead(STEP_HANDLE handle)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     w->is_above = 1;
     if (!w->is_begun) {
         if (!w->tries)
@@ -435,9 +423,9 @@ LUAJIT_PART luajit_ahead(LUAJIT_HANDLE handle)
 }
 
 /* Finds the interpreter's frame below compiled code, and goes to it; or leaves a callback. */
-LUAJIT_PART luajit_generated(LUAJIT_HANDLE handle)
+STEP_PART luajit_generated(STEP_HANDLE handle)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     w->frame = r->sp;
     w->word.kind = LUAJIT_TELL_NOTHING;
     if (!luajit_find(handle))
@@ -452,9 +440,9 @@ LUAJIT_PART luajit_generated(LUAJIT_HANDLE handle)
 /* A step at `address`; or ahead of the walk. STEP_NATIVE: the frame of the machine is what there is. Else it
  * is not told, and w->word is a word, or says that the code is to be told, by its kind; STEP_TAKEN: more is
  * to come of the same frame of the machine, or *r is the next. */
-LUAJIT_INLINE int luajit_walk_on(LUAJIT_HANDLE handle, bpf_u64 address, bpf_u32 is_ahead)
+STEP_INLINE int luajit_walk_on(STEP_HANDLE handle, bpf_u64 address, bpf_u32 is_ahead)
 {
-    LUAJIT_OPEN(handle);
+    STEP_OPEN(luajit, handle);
     bpf_u32 was_inside = w->is_inside;
     w->word = (struct sample_frame){.kind = LUAJIT_TELL_NOTHING, .runtime = RUNTIME_LUAJIT};
     if (!was_inside) {

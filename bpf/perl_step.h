@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * One step through a thread's Perl frames: from a frame of the machine that runs them to the words of its
- * segment, a step each. The same code runs in the kernel (runtimes.bpf.h) and in user space, where it is
- * tried on memory that lies.
+ * segment, a step each. The same code runs in the kernel (runtimes.bpf.h) and in user space (step.h).
  *
  * The topmost segment may be of a call that is not on the stack of the machine, being begun (its statement is
  * still its caller's), or between two elements of a list (PL_op is 0): then it is told with the one below. An
  * eval in a call from C goes on in a call of its own (S_docatch) until that one from C returns, which then
  * has no segment: in between something waits for exceptions, a JMPENV on the stack, of which there is no
  * context. Either way each is told once, and in order.
- *
- * Who includes it has defined before:
- *
- *     RUNTIME_READ(to, n, address)   copies n bytes of the thread's memory; 0 if it can
- *     RUNTIME_THREAD()               the thread pointer
- *     PERL_HANDLE, PERL_PART         by what a function of its own knows the walk, and how one is declared
- *     PERL_OPEN(handle)              declares `w`, the struct perl_walk, and `p`, the struct perl_place; or
- *                                    returns -1
  */
 #ifndef BPF_PERL_STEP_H
 #define BPF_PERL_STEP_H
@@ -24,6 +15,7 @@
 #include "bpf/cpython.h"
 #include "bpf/perl.h"
 #include "bpf/sample.h"
+#include "bpf/step.h"
 
 /* Of the topmost context that there is something to tell of. */
 enum perl_top {
@@ -61,20 +53,17 @@ struct perl_walk {
 #define PERL_NOT_CALLED ~0ull
 #define PERL_ANYWHERE   1ull /* it is called, and about to come to a statement */
 
-#define PERL_INLINE            static inline __attribute__((always_inline))
-#define PERL_LOAD(address, to) RUNTIME_READ(to, 8, address)
-
 /* Contexts that are gone through in one step, and such that wait for exceptions. */
 #define PERL_CONTEXTS_MAX 8
 #define PERL_CATCHES_MAX  8
 
-PERL_INLINE int perl_is_loop(const struct perl_place *p, bpf_u64 address)
+STEP_INLINE int perl_is_loop(const struct perl_place *p, bpf_u64 address)
 {
     return address - p->start[0] < p->size[0] || address - p->start[1] < p->size[1];
 }
 
 /* The thread's interpreter: what offsets are added to. False: it has none. */
-PERL_INLINE int perl_interpreter(const struct perl_place *p, bpf_u64 *ret)
+STEP_INLINE int perl_interpreter(const struct perl_place *p, bpf_u64 *ret)
 {
     bpf_u32 key = 0;
     bpf_u64 self = RUNTIME_THREAD(), block = self + CPYTHON_TSD_FIRST;
@@ -84,14 +73,14 @@ PERL_INLINE int perl_interpreter(const struct perl_place *p, bpf_u64 *ret)
     if (RUNTIME_READ(&key, 4, p->key) || key >= CPYTHON_TSD_KEYS)
         return 0;
     if (p->has_musl)
-        return !PERL_LOAD(self + CPYTHON_TSD_MUSL, &block) && !PERL_LOAD(block + 8 * (bpf_u64)key, ret) &&
+        return !STEP_LOAD(self + CPYTHON_TSD_MUSL, &block) && !STEP_LOAD(block + 8 * (bpf_u64)key, ret) &&
                *ret;
-    return (key < 32 || !PERL_LOAD(self + CPYTHON_TSD_BLOCKS + 8 * (bpf_u64)(key / 32), &block)) &&
-           !PERL_LOAD(block + 16 * (bpf_u64)(key % 32) + 8, ret) && *ret;
+    return (key < 32 || !STEP_LOAD(self + CPYTHON_TSD_BLOCKS + 8 * (bpf_u64)(key / 32), &block)) &&
+           !STEP_LOAD(block + 16 * (bpf_u64)(key % 32) + 8, ret) && *ret;
 }
 
 /* Goes to a stack. */
-PERL_INLINE void perl_enter(struct perl_walk *w, bpf_u64 stack)
+STEP_INLINE void perl_enter(struct perl_walk *w, bpf_u64 stack)
 {
     w->stack = 0;
     w->left = 0;
@@ -107,32 +96,32 @@ PERL_INLINE void perl_enter(struct perl_walk *w, bpf_u64 stack)
 }
 
 /* Finds the thread's stacks. */
-PERL_PART perl_begin(PERL_HANDLE handle)
+STEP_PART perl_begin(STEP_HANDLE handle)
 {
-    PERL_OPEN(handle);
+    STEP_OPEN(perl, handle);
     bpf_u64 base, op = 0, kind = 0, stack = 0;
     w->is_begun = 1;
     w->is_sub = 0;
     w->stack = 0;
-    if (!perl_interpreter(p, &base) || PERL_LOAD(base + p->cop, &w->cop) || PERL_LOAD(base + p->op, &op) ||
-        PERL_LOAD(base + p->catches, &w->catches) || PERL_LOAD(base + p->stack, &stack))
+    if (!perl_interpreter(p, &base) || STEP_LOAD(base + p->cop, &w->cop) || STEP_LOAD(base + p->op, &op) ||
+        STEP_LOAD(base + p->catches, &w->catches) || STEP_LOAD(base + p->stack, &stack))
         return 0;
     w->current = w->cop;
     w->top = op ? PERL_TOP : PERL_APART;
     w->behind = PERL_NOT_CALLED;
-    if (op && !PERL_LOAD(op + PERL_COP_FROM, &kind)) {
+    if (op && !STEP_LOAD(op + PERL_COP_FROM, &kind)) {
         bpf_u32 is = PERL_OP_KIND(kind);
         if (is == p->nextstate)
             w->behind = PERL_ANYWHERE;
         else if (!is || is == p->entersub) /* from C it is an operation of no kind (Perl_call_sv, myop) */
-            PERL_LOAD(op, &w->behind);
+            STEP_LOAD(op, &w->behind);
     }
     perl_enter(w, stack);
     return 0;
 }
 
 /* An eval that nobody has written: of who calls from C and wants to know of exceptions. */
-PERL_INLINE int perl_is_from_c(const bpf_u64 context[PERL_CONTEXT_WORDS])
+STEP_INLINE int perl_is_from_c(const bpf_u64 context[PERL_CONTEXT_WORDS])
 {
     return PERL_TYPE(context[PERL_CONTEXT_TYPE]) == PERL_TYPE_EVAL &&
            (context[PERL_CONTEXT_TYPE] & PERL_EVAL_BLOCK) && !context[PERL_CONTEXT_RETURN];
@@ -140,16 +129,14 @@ PERL_INLINE int perl_is_from_c(const bpf_u64 context[PERL_CONTEXT_WORDS])
 
 /* Whether a frame of the machine is one whose segment an eval has gone on with. What waits for exceptions
  * below it is left behind. */
-PERL_PART perl_is_caught(PERL_HANDLE handle, bpf_u64 sp)
+STEP_PART perl_is_caught(STEP_HANDLE handle, bpf_u64 sp)
 {
-    PERL_OPEN(handle);
+    STEP_OPEN(perl, handle);
     bpf_u32 found = 0;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (int i = 0; i < PERL_CATCHES_MAX && w->catches && w->catches < sp; i++) {
         found = w->is_sub;
-        if (PERL_LOAD(w->catches, &w->catches))
+        if (STEP_LOAD(w->catches, &w->catches))
             w->catches = 0;
     }
     w->is_sub = 0;
@@ -159,18 +146,18 @@ PERL_PART perl_is_caught(PERL_HANDLE handle, bpf_u64 sp)
 
 /* Whether below the next context is a block that sort or a pattern calls: what such a block calls last has
  * nowhere to return to either. */
-PERL_INLINE int perl_is_in_block(const struct perl_walk *w)
+STEP_INLINE int perl_is_in_block(const struct perl_walk *w)
 {
     bpf_u64 type = 0;
-    return w->left && !PERL_LOAD(w->next, &type) &&
+    return w->left && !STEP_LOAD(w->next, &type) &&
            (PERL_TYPE(type) == PERL_TYPE_SORT ||
             (PERL_TYPE(type) == PERL_TYPE_SUB && (type & PERL_SUB_CALLED)));
 }
 
 /* What tells a subroutine, w->object, from others: w->what, object and hash. */
-PERL_PART perl_code(PERL_HANDLE handle)
+STEP_PART perl_code(STEP_HANDLE handle)
 {
-    PERL_OPEN(handle);
+    STEP_OPEN(perl, handle);
     bpf_u64 code = w->object, head[PERL_HEAD_WORDS], name, text = 0, glob[PERL_GLOB_WORDS];
     w->object = PERL_NO_OBJECT;
     w->what = PERL_UNNAMED;
@@ -183,7 +170,7 @@ PERL_PART perl_code(PERL_HANDLE handle)
     if (!is_named && (RUNTIME_READ(head, sizeof head, name) || !PERL_IS_GLOB(head) ||
                       RUNTIME_READ(glob, sizeof glob, head[PERL_HEAD_BODY] + PERL_GLOB_FROM)))
         return 0;
-    if (PERL_LOAD(glob[PERL_GLOB_NAME], &text))
+    if (STEP_LOAD(glob[PERL_GLOB_NAME], &text))
         return 0;
     w->object = is_named ? code : name;
     w->what = is_named ? PERL_NAMED : PERL_GLOB;
@@ -193,9 +180,9 @@ PERL_PART perl_code(PERL_HANDLE handle)
 
 /* Reads the next context. 1: there is something to tell, at least that its segment ends; 0: there is not; -1:
  * it is not there. */
-PERL_PART perl_look(PERL_HANDLE handle)
+STEP_PART perl_look(STEP_HANDLE handle)
 {
-    PERL_OPEN(handle);
+    STEP_OPEN(perl, handle);
     w->object = PERL_NO_OBJECT;
     w->hash = 0;
     w->at = w->cop;
@@ -250,21 +237,21 @@ PERL_PART perl_look(PERL_HANDLE handle)
 }
 
 /* What the name of a statement's file begins with; 0: it is not known. */
-PERL_INLINE bpf_u64 perl_file(const struct perl_place *p, bpf_u64 file)
+STEP_INLINE bpf_u64 perl_file(const struct perl_place *p, bpf_u64 file)
 {
     bpf_u64 text = 0;
     if (!p->key) {
-        if (PERL_LOAD(file, &file) || PERL_LOAD(file + PERL_GLOB_FROM, &file))
+        if (STEP_LOAD(file, &file) || STEP_LOAD(file + PERL_GLOB_FROM, &file))
             return 0;
         file += PERL_NAME_TEXT + PERL_FILE_PREFIX;
     }
-    return PERL_LOAD(file, &text) ? 0 : text;
+    return STEP_LOAD(file, &text) ? 0 : text;
 }
 
 /* Makes the word. */
-PERL_PART perl_word(PERL_HANDLE handle)
+STEP_PART perl_word(STEP_HANDLE handle)
 {
-    PERL_OPEN(handle);
+    STEP_OPEN(perl, handle);
     bpf_u64 at = w->at, text, hash = 0;
     bpf_u32 kind;
     if (!at || RUNTIME_READ(w->statement, sizeof w->statement, at + PERL_COP_FROM) ||
@@ -289,9 +276,9 @@ PERL_PART perl_word(PERL_HANDLE handle)
 /* A step at `address`, where the stack pointer is `sp` (0: it is not known). STEP_NATIVE: the frame of the
  * machine is what there is. Else it is not told, and w->word is a word if its kind says so; STEP_TAKEN: more
  * is to come of the same frame of the machine. */
-PERL_INLINE int perl_walk_on(PERL_HANDLE handle, bpf_u64 address, bpf_u64 sp)
+STEP_INLINE int perl_walk_on(STEP_HANDLE handle, bpf_u64 address, bpf_u64 sp)
 {
-    PERL_OPEN(handle);
+    STEP_OPEN(perl, handle);
     bpf_u32 was_inside = w->is_inside;
     w->word = (struct sample_frame){.kind = SAMPLE_FRAME_KERNEL, .runtime = RUNTIME_PERL};
     if (!was_inside) {
@@ -305,9 +292,7 @@ PERL_INLINE int perl_walk_on(PERL_HANDLE handle, bpf_u64 address, bpf_u64 sp)
             return STEP_PASSED;
     }
     int found = 0;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (int i = 0; i < PERL_CONTEXTS_MAX && !found; i++)
         found = perl_look(handle);
     w->is_inside = !found || (found > 0 && !w->is_end);

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * One step through a thread's PHP frames: from a frame of the machine that runs them to their words, a step
- * each. The same code runs in the kernel (runtimes.bpf.h) and in user space, where it is tried on memory that
- * lies.
- *
- * Who includes it has defined before:
- *
- *     RUNTIME_READ(to, n, address)   copies n bytes of the thread's memory; 0 if it can
+ * each. The same code runs in the kernel (runtimes.bpf.h) and in user space (step.h).
  */
 #ifndef BPF_PHP_STEP_H
 #define BPF_PHP_STEP_H
 
 #include "bpf/php.h"
 #include "bpf/sample.h"
+#include "bpf/step.h"
 
 /* What a walk knows, and what it has read: the kernel's stack is short, and its verifier does not follow what
  * is elsewhere through all its branches. All 0 but `is_begun` and `is_inside` may be anything at first. */
@@ -44,16 +40,14 @@ struct php_walk {
 #define PHP_BEGUN  1u
 #define PHP_CALLED 2u
 
-#define PHP_INLINE static inline __attribute__((always_inline))
-
-PHP_INLINE int php_is_in_loop(const struct php_place *p, bpf_u64 address)
+STEP_INLINE int php_is_in_loop(const struct php_place *p, bpf_u64 address)
 {
     return address - p->start[0] < p->size[0] || address - p->start[1] < p->size[1];
 }
 
 /* The line that a frame is at. It is one of its function's: an instruction that was never stored is that of
  * who had the memory before, and then the first line is said. */
-PHP_INLINE bpf_u16 php_line(struct php_walk *c)
+STEP_INLINE bpf_u16 php_line(struct php_walk *c)
 {
     bpf_u32 first = (bpf_u32)c->source[1], last = c->source[1] >> 32;
     if (RUNTIME_READ(&c->line, 4, c->read[PHP_FRAME_OPLINE] + PHP_OPLINE_LINE_AT) || c->line < first ||
@@ -63,7 +57,7 @@ PHP_INLINE bpf_u16 php_line(struct php_walk *c)
 }
 
 /* What the function is that was read. */
-PHP_INLINE enum php_where php_what(const struct php_walk *c)
+STEP_INLINE enum php_where php_what(const struct php_walk *c)
 {
     bpf_u32 type = (bpf_u32)c->read[PHP_FRAME_TYPE];
     if (c->is_internal)
@@ -78,7 +72,7 @@ PHP_INLINE enum php_where php_what(const struct php_walk *c)
 
 /* Makes the word of the frame that was read, if it has one. A frame without a function, and one that cannot
  * be read, are as those of internal ones: there is more to come. */
-PHP_INLINE void php_word(const struct php_place *p, struct php_walk *c)
+STEP_INLINE void php_word(const struct php_place *p, struct php_walk *c)
 {
     bpf_u64 function = c->read[PHP_FRAME_FUNCTION] & ~7ull;
     c->is_internal = 1;
@@ -106,7 +100,7 @@ PHP_INLINE void php_word(const struct php_place *p, struct php_walk *c)
 }
 
 /* A frame without a function: whether it stands for generators that wait. */
-PHP_INLINE void php_ask(const struct php_place *p, struct php_walk *c)
+STEP_INLINE void php_ask(const struct php_place *p, struct php_walk *c)
 {
     bpf_u64 generator = c->read[PHP_FRAME_THIS];
     if (c->read[PHP_FRAME_FUNCTION] || (c->read[PHP_FRAME_TYPE] & 255) != PHP_OBJECT || !p->generator_class ||
@@ -120,13 +114,11 @@ PHP_INLINE void php_ask(const struct php_place *p, struct php_walk *c)
 /* The frame of the next of the generators that wait, from the one that is waited for to the one that was
  * asked: the one whose parent was told last. 0: there is none, as of the first one, whose frame is in the
  * list. */
-PHP_INLINE bpf_u64 php_delegate(const struct php_place *p, struct php_walk *c)
+STEP_INLINE bpf_u64 php_delegate(const struct php_place *p, struct php_walk *c)
 {
     bpf_u64 at = c->asked, told = c->told;
     c->one = ~0ull;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u32 i = 0; i < PHP_DELEGATES_MAX; i++) {
         if (RUNTIME_READ(&c->one, 8, at + p->generator_parent) || c->one == told)
             break;
@@ -150,7 +142,7 @@ enum php_entry {
 
 /* What PHP knows of a frame of the machine and tables do not. What is compiled is jumped to from execute_ex
  * and runs on its frame; what makes fibers is assembler. */
-PHP_INLINE enum php_entry php_enter(const struct php_place *p, struct unwind_registers *at)
+STEP_INLINE enum php_entry php_enter(const struct php_place *p, struct unwind_registers *at)
 {
     bpf_u64 address = at->ip - (at->is_return != 0);
     if (address - p->text >= p->text_size && p->body) {
@@ -169,7 +161,7 @@ PHP_INLINE enum php_entry php_enter(const struct php_place *p, struct unwind_reg
 
 /* Whether the frame that was read is one of a callback's that is not entered yet: then what has called it is
  * what the loop has just called. */
-PHP_INLINE int php_is_to_come(const struct php_place *p, struct php_walk *c)
+STEP_INLINE int php_is_to_come(const struct php_place *p, struct php_walk *c)
 {
     return c->is_begun == PHP_CALLED && p->handler &&
            (c->read[PHP_FRAME_TYPE] & (PHP_CALL_TOP | PHP_CALL_GENERATOR)) == PHP_CALL_TOP &&
@@ -182,7 +174,7 @@ PHP_INLINE int php_is_to_come(const struct php_place *p, struct php_walk *c)
 /* Finds the first frame. Between a frame being made for a callback, or left, and its call of execute_ex being
  * so, what executor_globals says is one frame off from the stack of the machine. `frame` is what the thread's
  * registers say, which may be anything, but for one that the first frame has called. */
-PHP_INLINE void php_begin(const struct php_place *p, struct php_walk *c, bpf_u64 frame)
+STEP_INLINE void php_begin(const struct php_place *p, struct php_walk *c, bpf_u64 frame)
 {
     c->frame = 0;
     c->delegates = 0;
@@ -207,8 +199,8 @@ PHP_INLINE void php_begin(const struct php_place *p, struct php_walk *c, bpf_u64
  * of the machine
  * (.where 0: there is none), STEP_LAST that it is. STEP_PASSED: there is none, and this frame of the machine
  * has had words. */
-PHP_INLINE int php_walk_on(const struct php_place *p, struct php_walk *c, bpf_u64 address, bpf_u64 frame,
-                           bpf_u64 opline)
+STEP_INLINE int php_walk_on(const struct php_place *p, struct php_walk *c, bpf_u64 address, bpf_u64 frame,
+                            bpf_u64 opline)
 {
     bpf_u32 is_inside = c->is_inside;
     c->word = (struct sample_frame){.kind = SAMPLE_FRAME_WORD, .runtime = RUNTIME_PHP};

@@ -47,9 +47,7 @@ static __always_inline void give_back(__u64 *takers)
 /* A scratch of this CPU, the caller's alone until release. NULL: taken, which is counted as a loss. */
 static __always_inline struct scratch *claim(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 0;
+    SCRATCH_OR_RETURN(slot, 0);
     if (!take(&s->busy)) {
         __sync_fetch_and_add(&n_busy, 1);
         return 0;
@@ -412,7 +410,6 @@ static __always_inline __u64 read_registers(const __u64 *regs, struct task_struc
     r->is_return = 0;
     r->bp_lost = 0;
     r->has_all = 1;
-    r->by_pointer = 0;
     return cs;
 }
 
@@ -540,9 +537,7 @@ static __always_inline void remember_program(struct walk *w, __u32 slot)
  * stack above. 1: that is done, and the sample is its; 0: there is no room. */
 __attribute__((noinline)) int send_rest(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 0;
+    SCRATCH_OR_RETURN(slot, 0);
     struct walk *w = &s->walk;
     struct unwind_rest *rest = claim_rest(&s->head);
     if (!rest)

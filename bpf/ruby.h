@@ -11,6 +11,7 @@
 
 #include "bpf/context.h"
 #include "bpf/runtimes.h"
+#include "bpf/step.h"
 #include "bpf/unwind.h"
 
 /* How a class's name is kept. */
@@ -135,17 +136,13 @@ struct ruby_walk {
     };
 };
 
-#define RUBY_INLINE static inline __attribute__((always_inline))
-
 /* Moves *at from a frame of code that YJIT made, whose RUBY_STACK_WORDS are `stack`, to its caller in
  * libruby. It has saved three registers, and what it has in others as it calls; it has no frame pointer, and
  * leaves rbp alone. False: it is not found. */
-RUBY_INLINE int ruby_leave_generated(const struct ruby_place *p, const bpf_u64 stack[RUBY_STACK_WORDS],
+STEP_INLINE int ruby_leave_generated(const struct ruby_place *p, const bpf_u64 stack[RUBY_STACK_WORDS],
                                      struct unwind_registers *at)
 {
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (bpf_u32 i = RUBY_STACK_SAVED; i < RUBY_STACK_WORDS; i++) {
         if (stack[i] - p->code >= p->code_size)
             continue;

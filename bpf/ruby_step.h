@@ -1,61 +1,50 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * One step through a thread's Ruby frames: from a frame of the machine that runs them to the words of its
- * segment, a step each. The same code runs in the kernel (runtimes.bpf.h) and in user space, where it is
- * tried on memory that lies.
+ * segment, a step each. The same code runs in the kernel (runtimes.bpf.h) and in user space (step.h).
  *
  * A segment is there from a little before rb_vm_exec is called until a little before it returns. So the first
  * frame of all may be of a call that is not on the stack yet, which then is told with the segment below. The
  * other way round a call may have no segment any more and gets that of its caller, and so on; the last one
  * stays a frame of the machine. Either way each frame is told once, and in order.
- *
- * Who includes it has defined before:
- *
- *     RUNTIME_READ(to, n, address)   copies n bytes of the thread's memory; 0 if it can
- *     RUNTIME_THREAD()               the thread pointer
- *     RUBY_HANDLE, RUBY_PART         by what a function of its own knows the walk, and how one is declared
- *     RUBY_OPEN(handle)              declares `w`, the struct ruby_walk, and `p`, the struct ruby_place; or
- * returns -1
  */
 #ifndef BPF_RUBY_STEP_H
 #define BPF_RUBY_STEP_H
 
 #include "bpf/ruby.h"
 #include "bpf/sample.h"
-
-#define RUBY_INLINE            static inline __attribute__((always_inline))
-#define RUBY_LOAD(address, to) RUNTIME_READ(to, 8, address)
+#include "bpf/step.h"
 
 /* The context of the thread; 0: it has none. */
-RUBY_INLINE bpf_u64 ruby_context(const struct ruby_place *p)
+STEP_INLINE bpf_u64 ruby_context(const struct ruby_place *p)
 {
     bpf_u64 pointer = RUNTIME_THREAD(), self = pointer, context = 0, variable = p->current;
     if (!variable)
-        CONTEXT_VARIABLE(&p->context, pointer, RUBY_LOAD, &variable);
-    if (!variable || RUBY_LOAD(variable, &context) || !context)
+        CONTEXT_VARIABLE(&p->context, pointer, STEP_LOAD, &variable);
+    if (!variable || STEP_LOAD(variable, &context) || !context)
         return 0;
     if (p->current &&
-        (RUBY_LOAD(context + p->thread, &self) || RUBY_LOAD(self + p->thread_id, &self) || self != pointer))
+        (STEP_LOAD(context + p->thread, &self) || STEP_LOAD(self + p->thread_id, &self) || self != pointer))
         return 0; /* another thread's */
     return context;
 }
 
 /* Whether it is this thread, one that has called something, which collects garbage. */
-RUBY_INLINE bpf_u32 ruby_collects(const struct ruby_place *p, bpf_u64 context)
+STEP_INLINE bpf_u32 ruby_collects(const struct ruby_place *p, bpf_u64 context)
 {
     bpf_u64 at = 0, running = 0;
     bpf_u8 flags = 0;
-    if (!p->vm || RUBY_LOAD(p->vm, &at) || !at || RUBY_LOAD(at + p->heap, &at) || !at ||
+    if (!p->vm || STEP_LOAD(p->vm, &at) || !at || STEP_LOAD(at + p->heap, &at) || !at ||
         RUNTIME_READ(&flags, 1, at + p->collects) || !(flags >> (p->collects_bit & 7) & 1))
         return 0;
-    return p->current || (!RUBY_LOAD(context + p->thread, &at) && !RUBY_LOAD(at + p->ractor, &at) &&
-                          !RUBY_LOAD(at + p->running, &running) && running == context);
+    return p->current || (!STEP_LOAD(context + p->thread, &at) && !STEP_LOAD(at + p->ractor, &at) &&
+                          !STEP_LOAD(at + p->running, &running) && running == context);
 }
 
 /* Finds the thread's frames. */
-RUBY_PART ruby_begin(RUBY_HANDLE handle, bpf_u32 is_return)
+STEP_PART ruby_begin(STEP_HANDLE handle, bpf_u32 is_return)
 {
-    RUBY_OPEN(handle);
+    STEP_OPEN(ruby, handle);
     bpf_u64 context = ruby_context(p);
     w->begun = is_return ? RUBY_AT_RETURN : RUBY_BEGUN;
     w->frame = 0;
@@ -70,7 +59,7 @@ RUBY_PART ruby_begin(RUBY_HANDLE handle, bpf_u32 is_return)
 }
 
 /* Reads the entry of a method at an address: its kind of object. */
-RUBY_INLINE bpf_u32 ruby_read_entry(struct ruby_walk *w, bpf_u64 at)
+STEP_INLINE bpf_u32 ruby_read_entry(struct ruby_walk *w, bpf_u64 at)
 {
     return at && !RUNTIME_READ(w->entry, sizeof w->entry, at) ? RUBY_IMEMO(w->entry[RUBY_ENTRY_FLAGS])
                                                               : RUBY_IMEMO_NONE;
@@ -79,9 +68,9 @@ RUBY_INLINE bpf_u32 ruby_read_entry(struct ruby_walk *w, bpf_u64 at)
 /* Looks for the entry in an environment: 1: it is read, and is at env[RUBY_ENV_METHOD]; -1: there is none; 0:
  * if there is one, then in the environment around it, which is read. A function of its own: the verifier goes
  * through each round of a loop. */
-RUBY_PART ruby_look(RUBY_HANDLE handle)
+STEP_PART ruby_look(STEP_HANDLE handle)
 {
-    RUBY_OPEN(handle);
+    STEP_OPEN(ruby, handle);
     bpf_u32 kind = ruby_read_entry(w, w->env[RUBY_ENV_METHOD]);
     if (kind == RUBY_IMEMO_SVAR) {
         w->env[RUBY_ENV_METHOD] = w->entry[RUBY_ENTRY_CLASS];
@@ -96,19 +85,17 @@ RUBY_PART ruby_look(RUBY_HANDLE handle)
 }
 
 /* The same, and in the environments around it: 1 or not. */
-RUBY_PART ruby_find(RUBY_HANDLE handle)
+STEP_PART ruby_find(STEP_HANDLE handle)
 {
     int found = 0;
-#ifdef __clang__
-#pragma clang loop unroll(disable)
-#endif
+    STEP_LOOP
     for (int i = 0; i < RUBY_ENVS_MAX && !found; i++)
         found = ruby_look(handle);
     return found;
 }
 
 /* The word of a frame of Ruby's. False: it has none. */
-RUBY_INLINE int ruby_word(struct ruby_walk *w, RUBY_HANDLE handle, bpf_u64 flags, struct sample_frame *ret)
+STEP_INLINE int ruby_word(struct ruby_walk *w, STEP_HANDLE handle, bpf_u64 flags, struct sample_frame *ret)
 {
     bpf_u64 iseq = w->at[RUBY_FRAME_ISEQ], body = 0;
     if ((flags & RUBY_FRAME_C) && (flags & RUBY_FRAME_KIND) != RUBY_FRAME_KIND_C)
@@ -121,7 +108,7 @@ RUBY_INLINE int ruby_word(struct ruby_walk *w, RUBY_HANDLE handle, bpf_u64 flags
         ret->extra = RUBY_NO_INSTRUCTION;
         return entry != 0;
     }
-    if (!iseq || RUBY_LOAD(iseq + RUBY_ISEQ_BODY, &body) ||
+    if (!iseq || STEP_LOAD(iseq + RUBY_ISEQ_BODY, &body) ||
         RUNTIME_READ(w->body, sizeof w->body, body + RUBY_BODY_FROM))
         return 0;
     bpf_s64 distance = (bpf_s64)(entry - iseq) >> 3;
@@ -138,10 +125,10 @@ RUBY_INLINE int ruby_word(struct ruby_walk *w, RUBY_HANDLE handle, bpf_u64 flags
 /* A step at `address`, which is behind a call or (is_return 0) that of the next instruction. STEP_NATIVE: the
  * frame of the machine is what there is. Else it is not told, and *ret is a word if its kind says so;
  * STEP_TAKEN: more is to come of the same frame of the machine. */
-RUBY_INLINE int ruby_walk_on(RUBY_HANDLE handle, bpf_u64 address, bpf_u32 is_return, struct sample_frame *ret)
+STEP_INLINE int ruby_walk_on(STEP_HANDLE handle, bpf_u64 address, bpf_u32 is_return, struct sample_frame *ret)
 {
     *ret = (struct sample_frame){.kind = SAMPLE_FRAME_KERNEL, .runtime = RUNTIME_RUBY};
-    RUBY_OPEN(handle);
+    STEP_OPEN(ruby, handle);
     bpf_u32 is_core = address - p->core < p->core_size;
     if (!w->is_inside) {
         if (!is_core && address - p->exec >= p->exec_size)

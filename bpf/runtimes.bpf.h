@@ -14,41 +14,24 @@
 
 #define RUNTIME_READ(to, n, address) bpf_probe_read_user(to, n, (void *)(address))
 #define RUNTIME_THREAD()             BPF_CORE_READ((struct task_struct___tls *)current_task(), thread.fsbase)
-#include "bpf/cpython_step.h"
-#define RUBY_HANDLE __u32
-#define RUBY_PART   __attribute__((noinline)) int
-#define RUBY_OPEN(slot)                                                                     \
-    struct scratch *s = scratch_of(slot);                                                   \
-    if (!s)                                                                                 \
-        return -1;                                                                          \
-    __attribute__((unused)) struct ruby_walk *w = (struct ruby_walk *)s->walk.runtime.word; \
-    __attribute__((unused)) const struct ruby_place *p = (const struct ruby_place *)s->walk.runtime.place.word
-#include "bpf/ruby_step.h"
+#define STEP_HANDLE                  __u32
+#define STEP_PART                    __attribute__((noinline)) int
+#define STEP_OPEN(name, slot)                                                                   \
+    SCRATCH_OR_RETURN(slot, -1);                                                                \
+    __attribute__((unused)) struct unwind_registers *r = &s->walk.at;                           \
+    __attribute__((unused)) struct name##_walk *w = (struct name##_walk *)s->walk.runtime.word; \
+    __attribute__((unused)) const struct name##_place *p =                                      \
+        (const struct name##_place *)s->walk.runtime.place.word
 #define V8_FROM                       struct walk
 #define V8_READ(from, to, n, address) RUNTIME_READ(to, n, address)
-#include "bpf/v8_step.h"
-#define PERL_HANDLE __u32
-#define PERL_PART   __attribute__((noinline)) int
-#define PERL_OPEN(slot)                                                                     \
-    struct scratch *s = scratch_of(slot);                                                   \
-    if (!s)                                                                                 \
-        return -1;                                                                          \
-    __attribute__((unused)) struct perl_walk *w = (struct perl_walk *)s->walk.runtime.word; \
-    __attribute__((unused)) const struct perl_place *p = (const struct perl_place *)s->walk.runtime.place.word
-#include "bpf/perl_step.h"
-#define LUAJIT_HANDLE __u32
-#define LUAJIT_PART   __attribute__((noinline)) int
-#define LUAJIT_OPEN(slot)                                                                       \
-    struct scratch *s = scratch_of(slot);                                                       \
-    if (!s)                                                                                     \
-        return 0;                                                                               \
-    __attribute__((unused)) struct unwind_registers *r = &s->walk.at;                           \
-    __attribute__((unused)) struct luajit_walk *w = (struct luajit_walk *)s->walk.runtime.word; \
-    __attribute__((unused)) const struct luajit_place *p =                                      \
-        (const struct luajit_place *)s->walk.runtime.place.word
+#include "bpf/beam_step.h"
+#include "bpf/cpython_step.h"
 #include "bpf/luajit_step.h"
-#include "bpf/hotspot.h"
+#include "bpf/perl_step.h"
 #include "bpf/php_step.h"
+#include "bpf/ruby_step.h"
+#include "bpf/v8_step.h"
+#include "bpf/hotspot.h"
 
 /* Where threads of Java's return to, mostly again and again: a look at one field instead of eight. */
 #define HOTSPOT_KNOWN_BITS 9u
@@ -72,33 +55,18 @@ static __always_inline struct hotspot_known *hotspot_entry(__u64 ip)
     return entries ? &entries->at[number & ((1u << HOTSPOT_KNOWN_BITS) - 1)] : 0;
 }
 
-#define HOTSPOT_HANDLE                  __u32
-#define HOTSPOT_PART                    __attribute__((noinline)) int
 #define HOTSPOT_READ(w, to, n, address) RUNTIME_READ(to, n, address)
 #define HOTSPOT_IN_STACK(w, r, address) ((address) >= (r)->sp && (address) + 16 <= (w)->stack_end)
 #define HOTSPOT_PROCESS(w)              ((w)->runtime.place.start)
 #define HOTSPOT_KNOWN(w, ip)            hotspot_entry(ip)
 #define HOTSPOT_OPEN(slot)                                                                   \
-    struct scratch *s = scratch_of(slot);                                                    \
-    if (!s)                                                                                  \
-        return -1;                                                                           \
+    SCRATCH_OR_RETURN(slot, -1);                                                             \
     __attribute__((unused)) struct walk *w = &s->walk;                                       \
     __attribute__((unused)) struct unwind_registers *r = &w->at;                             \
     __attribute__((unused)) struct hotspot_walk *c = (struct hotspot_walk *)w->runtime.word; \
     __attribute__((unused)) const struct hotspot_place *p =                                  \
         (const struct hotspot_place *)w->runtime.place.word
 #include "bpf/hotspot_step.h"
-
-#define BEAM_HANDLE __u32
-#define BEAM_PART   __attribute__((noinline)) int
-#define BEAM_OPEN(slot)                                                                     \
-    struct scratch *s = scratch_of(slot);                                                   \
-    if (!s)                                                                                 \
-        return -1;                                                                          \
-    __attribute__((unused)) struct unwind_registers *r = &s->walk.at;                       \
-    __attribute__((unused)) struct beam_walk *w = (struct beam_walk *)s->walk.runtime.word; \
-    __attribute__((unused)) const struct beam_place *p = (const struct beam_place *)s->walk.runtime.place.word
-#include "bpf/beam_step.h"
 
 /* Filled by user space, by RUNTIME_PLACE_KEY. Who has any has one of RUNTIME_NATIVE as well, which says just
  * that: for all others one look is enough when they begin, become another program and end. */
@@ -130,9 +98,7 @@ static __always_inline struct sample_frame code_frame(const struct walk *w, __u6
 /* Apart, or what it has on the program's stack, which is short, were below the other runtimes' steps. */
 __attribute__((noinline)) int cpython_frame(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return STEP_NATIVE;
+    SCRATCH_OR_RETURN(slot, STEP_NATIVE);
     struct runtime_walk *r = &s->walk.runtime;
     struct cpython_walk *c = (struct cpython_walk *)r->word;
     _Static_assert(sizeof *c <= sizeof r->word, "fits");
@@ -169,9 +135,7 @@ __attribute__((noinline)) int cpython_return(__u32 slot, __u64 at)
 /* Leaves the trampoline of a function, if that is where the walk is; or what the JIT has made of bytecode. */
 __attribute__((noinline)) int cpython_leave(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return STEP_NATIVE;
+    SCRATCH_OR_RETURN(slot, STEP_NATIVE);
     struct unwind_registers *at = &s->walk.at;
 #pragma clang loop unroll(disable)
     for (__u32 i = 0; i < CPYTHON_TRAMPOLINE_N; i++) {
@@ -212,9 +176,7 @@ static __always_inline __u64 last_address(const struct scratch *s)
 /* At a frame of the machine: what PHP knows of it. STEP_NATIVE: nothing. */
 __attribute__((noinline)) int php_machine(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return STEP_NATIVE;
+    SCRATCH_OR_RETURN(slot, STEP_NATIVE);
     struct walk *w = &s->walk;
     struct php_walk *c = (struct php_walk *)w->runtime.word;
     const struct php_place *place = (const struct php_place *)w->runtime.place.word;
@@ -239,9 +201,7 @@ __attribute__((noinline)) int php_machine(__u32 slot, __u64 address)
 
 __attribute__((noinline)) int php_frame(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return STEP_NATIVE;
+    SCRATCH_OR_RETURN(slot, STEP_NATIVE);
     struct walk *w = &s->walk;
     struct runtime_walk *r = &w->runtime;
     struct php_walk *c = (struct php_walk *)r->word;
@@ -272,9 +232,7 @@ static __always_inline int php_step(struct scratch *s, __u64 address)
 
 __attribute__((noinline)) int ruby_frame(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return STEP_NATIVE;
+    SCRATCH_OR_RETURN(slot, STEP_NATIVE);
     struct runtime_walk *r = &s->walk.runtime;
     struct ruby_walk *w = (struct ruby_walk *)r->word;
     _Static_assert(sizeof *w <= sizeof r->word, "fits");
@@ -288,9 +246,7 @@ __attribute__((noinline)) int ruby_frame(__u32 slot, __u64 address)
 /* Leaves the code that YJIT made. */
 __attribute__((noinline)) int ruby_leave(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return STEP_NATIVE;
+    SCRATCH_OR_RETURN(slot, STEP_NATIVE);
     struct unwind_registers *at = &s->walk.at;
     struct ruby_walk *w = (struct ruby_walk *)s->walk.runtime.word;
     if (RUNTIME_READ(w->stack, sizeof w->stack, at->sp))
@@ -309,9 +265,7 @@ static __always_inline int ruby_step(struct scratch *s, __u64 address)
 
 __attribute__((noinline)) int perl_frame(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return STEP_NATIVE;
+    SCRATCH_OR_RETURN(slot, STEP_NATIVE);
     struct runtime_walk *r = &s->walk.runtime;
     struct perl_walk *w = (struct perl_walk *)r->word;
     __u64 sp = s->walk.at.sp;
@@ -333,9 +287,7 @@ static __always_inline int perl_step(struct scratch *s, __u64 address)
 
 __attribute__((noinline)) int luajit_frame(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return STEP_NATIVE;
+    SCRATCH_OR_RETURN(slot, STEP_NATIVE);
     struct runtime_walk *r = &s->walk.runtime;
     struct luajit_walk *w = (struct luajit_walk *)r->word;
     _Static_assert(sizeof *w <= sizeof r->word, "fits");
@@ -371,9 +323,7 @@ static __always_inline int hotspot_step(struct scratch *s, __u64 address)
 /* Tells a frame of V8's code, which has its slots below `bp`. */
 __attribute__((noinline)) int v8_tell(__u32 slot, __u64 address, __u64 bp)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 0;
+    SCRATCH_OR_RETURN(slot, 0);
     struct walk *w = &s->walk;
     struct runtime_walk *r = &w->runtime;
     struct v8_walk *v = (struct v8_walk *)r->word;
@@ -462,9 +412,7 @@ static __always_inline int change_to(struct runtime_walk *r, __u32 runtime)
 /* Looks, once for its frames that follow one another, where a runtime is in this process. */
 __attribute__((noinline)) int find_place(__u32 slot, __u32 runtime)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 0;
+    SCRATCH_OR_RETURN(slot, 0);
     struct runtime_walk *r = &s->walk.runtime;
     __u64 key = RUNTIME_PLACE_KEY(s->head.pid, runtime);
     const struct runtime_place *place = bpf_map_lookup_elem(&runtime_places, &key);
@@ -483,9 +431,7 @@ __attribute__((noinline)) int find_place(__u32 slot, __u32 runtime)
  * this process. Once a stack. */
 __attribute__((noinline)) int find_generator(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 0;
+    SCRATCH_OR_RETURN(slot, 0);
     struct runtime_walk *r = &s->walk.runtime;
     r->generator = RUNTIME_NATIVE;
     if (!n_runtime_places)
@@ -504,9 +450,7 @@ __attribute__((noinline)) int find_generator(__u32 slot)
 
 __attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return STEP_NATIVE;
+    SCRATCH_OR_RETURN(slot, STEP_NATIVE);
     struct runtime_walk *r = &s->walk.runtime;
     __u32 runtime = r->inside ? r->inside : s->walk.here.runtime;
     if (runtime == RUNTIME_GENERATED) {
@@ -541,9 +485,7 @@ __attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
 /* Behind the words of a frame of the machine: 0, or 1: there are no more. */
 __attribute__((noinline)) int end_of_words(__u32 slot, __u32 did)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 1;
+    SCRATCH_OR_RETURN(slot, 1);
     /* Between the words of one frame of the machine and those of the next. */
     struct sample_frame end = {.kind = SAMPLE_FRAME_WORD, .runtime = s->walk.here.runtime};
     int is_last = did == STEP_NATIVE && !s->walk.runtime.word[RUNTIME_NEXT_WORD];
@@ -554,9 +496,7 @@ __attribute__((noinline)) int end_of_words(__u32 slot, __u32 did)
 #define AHEAD_STEPS 8u
 __attribute__((noinline)) int words_some(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 1;
+    SCRATCH_OR_RETURN(slot, 1);
 #pragma clang loop unroll(disable)
     for (__u64 i = 0; i < AHEAD_STEPS; i++) {
         if (s->head.n_user >= SAMPLE_USER_MAX - 1) /* a step adds two at most */
@@ -571,9 +511,7 @@ __attribute__((noinline)) int words_some(__u32 slot)
 /* Which runtime of `these` has a place in this process. */
 __attribute__((noinline)) int find_interpreter(__u32 slot, __u32 these)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return RUNTIME_NATIVE;
+    SCRATCH_OR_RETURN(slot, RUNTIME_NATIVE);
     __u32 wants = s->walk.wants, runtime;
     s->walk.wants = 1; /* it is not asked for here */
 #pragma clang loop unroll(disable)
@@ -596,9 +534,7 @@ __attribute__((noinline)) int find_interpreter(__u32 slot, __u32 these)
  * called is gone, but not these: which functions the thread is in is known all the same. */
 __attribute__((noinline)) int words_ahead(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 0;
+    SCRATCH_OR_RETURN(slot, 0);
     struct walk *w = &s->walk;
     __u32 n = s->head.n_user;
     if (!n_runtime_places)

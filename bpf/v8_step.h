@@ -16,6 +16,7 @@
 #define BPF_V8_STEP_H
 
 #include "bpf/sample.h"
+#include "bpf/step.h"
 #include "bpf/v8.h"
 
 /* A frame's slots. */
@@ -35,15 +36,14 @@ struct v8_walk {
     bpf_u64 read[V8_SHARED_WORDS];
 };
 
-static inline __attribute__((always_inline)) bpf_u64 v8_field(const struct v8_walk *v, bpf_u16 at)
+STEP_INLINE bpf_u64 v8_field(const struct v8_walk *v, bpf_u16 at)
 {
     return v->read[at >> 3 & (V8_SHARED_WORDS - 1)];
 }
 
 /* Reads a SharedFunctionInfo, which the garbage collector may just have moved: then its first word is where
  * to. Its address, or 0: it is none. */
-static inline __attribute__((always_inline)) bpf_u64 v8_shared(V8_FROM *from, const struct v8_place *p,
-                                                               struct v8_walk *v, bpf_u64 at)
+STEP_INLINE bpf_u64 v8_shared(V8_FROM *from, const struct v8_place *p, struct v8_walk *v, bpf_u64 at)
 {
     bpf_u32 n = p->read & (8 * V8_SHARED_WORDS - 1);
     at &= ~V8_TAG;
@@ -64,8 +64,7 @@ static inline __attribute__((always_inline)) bpf_u64 v8_shared(V8_FROM *from, co
 }
 
 /* The word for the frame that v->slots are of; false: it has none. */
-static inline __attribute__((always_inline)) int v8_word(V8_FROM *from, const struct v8_place *p,
-                                                         struct v8_walk *v, struct sample_frame *ret)
+STEP_INLINE int v8_word(V8_FROM *from, const struct v8_place *p, struct v8_walk *v, struct sample_frame *ret)
 {
     const struct v8_slots *slots = &v->slots;
     if (!v->is_begun) {

@@ -146,6 +146,12 @@ static __always_inline struct scratch *scratch_of(__u32 slot)
     return bpf_map_lookup_elem(&scratches, &slot);
 }
 
+/* How a function that is passed numbers alone begins: declares `s`. */
+#define SCRATCH_OR_RETURN(slot, value)    \
+    struct scratch *s = scratch_of(slot); \
+    if (!s)                               \
+    return value
+
 /* Files user space was asked for, and when: one it could not open in time is asked for again. */
 #define ASK_AGAIN_NS 100000000ull
 struct {
@@ -168,9 +174,7 @@ static __always_inline int ask_for(const struct unwind_key *of, __u64 now)
 /* What window_load does not find in the window. */
 __attribute__((noinline)) int window_miss(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return -1;
+    SCRATCH_OR_RETURN(slot, -1);
     struct walk *w = &s->walk;
     /* What is read next may be a little lower: registers are saved below the return address. */
     __u64 from = (address & ~7ull) - 64;
@@ -247,9 +251,7 @@ int leave_signal(__u32 slot);
 
 __attribute__((noinline)) int leave_signal(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return UNWIND_END_UNREADABLE;
+    SCRATCH_OR_RETURN(slot, UNWIND_END_UNREADABLE);
     struct walk *w = &s->walk;
     w->window_at = ~0ull << 32; /* it is read to where the window is */
     if (bpf_probe_read_user(w->window, 8 * UNWIND_SIGNAL_WORDS, (void *)(w->at.sp + UNWIND_SIGNAL_AT)))
@@ -274,9 +276,7 @@ static __always_inline int find_moved(struct finder *f, struct mm_struct *mm)
 /* Goes on where find_code has been, with a stack of its own (5.10). */
 __attribute__((noinline)) int finish_here(__u32 slot)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 0;
+    SCRATCH_OR_RETURN(slot, 0);
     struct walk *w = &s->walk;
     if (w->here.runtime == RUNTIME_GENERATED) {
         if (find_moved(&w->finder, (struct mm_struct *)w->mm))
@@ -298,9 +298,7 @@ __attribute__((noinline)) __u64 proof_of(__u64 offset, __u64 inode)
 /* Sets walk.here to the mapping of an address by the kernel's tree, and remembers it. */
 __attribute__((noinline)) int find_here(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return -1;
+    SCRATCH_OR_RETURN(slot, -1);
     struct walk *w = &s->walk;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
     if (look_at(slot, address) || find_code(&w->finder, (struct mm_struct *)w->mm, &w->here))
@@ -328,9 +326,7 @@ __attribute__((noinline)) int find_here(__u32 slot, __u64 address)
 /* Whether what was remembered is still there; it is forgotten if not. */
 __attribute__((noinline)) int prove(__u32 slot, __u32 i)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return 0;
+    SCRATCH_OR_RETURN(slot, 0);
     struct walk *w = &s->walk;
     i &= CACHE_WAYS - 1;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
@@ -350,9 +346,7 @@ __attribute__((noinline)) int prove(__u32 slot, __u32 i)
 /* Sets w->here to the mapping of an address: a remembered one, or by the kernel's tree. */
 __attribute__((noinline)) int enter_mapping(__u32 slot, __u64 address)
 {
-    struct scratch *s = scratch_of(slot);
-    if (!s)
-        return -1;
+    SCRATCH_OR_RETURN(slot, -1);
     struct walk *w = &s->walk;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
     w->way = CACHE_WAYS; /* in a register, each that there may be is verified by itself */

@@ -17,9 +17,9 @@ struct thread {
 
 #define RUNTIME_READ(to, n, address) ((address) >> 40 ? -1 : (int)(read_some(NULL, address, to, n) == 0))
 #define RUNTIME_THREAD()             64
-#define BEAM_HANDLE                  struct thread *
-#define BEAM_PART                    static int
-#define BEAM_OPEN(handle)                                                  \
+#define STEP_HANDLE                  struct thread *
+#define STEP_PART                    static int
+#define STEP_OPEN(name, handle)                                            \
     __attribute__((unused)) struct beam_walk *w = (handle)->walk;          \
     __attribute__((unused)) const struct beam_place *p = &(handle)->place; \
     __attribute__((unused)) struct unwind_registers *r = &(handle)->at

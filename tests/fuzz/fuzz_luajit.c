@@ -15,9 +15,9 @@ struct thread {
 };
 
 #define RUNTIME_READ(to, n, address) ((address) >> 40 ? -1 : (int)(read_some(NULL, address, to, n) == 0))
-#define LUAJIT_HANDLE                struct thread *
-#define LUAJIT_PART                  static int
-#define LUAJIT_OPEN(handle)                                                  \
+#define STEP_HANDLE                  struct thread *
+#define STEP_PART                    static int
+#define STEP_OPEN(name, handle)                                              \
     __attribute__((unused)) struct luajit_walk *w = (handle)->walk;          \
     __attribute__((unused)) const struct luajit_place *p = &(handle)->place; \
     __attribute__((unused)) struct unwind_registers *r = &(handle)->at

@@ -14,9 +14,9 @@ struct thread {
 
 #define RUNTIME_READ(to, n, address) ((address) >> 40 ? -1 : (int)(read_some(NULL, address, to, n) == 0))
 #define RUNTIME_THREAD()             64
-#define PERL_HANDLE                  struct thread *
-#define PERL_PART                    static int
-#define PERL_OPEN(handle)                                         \
+#define STEP_HANDLE                  struct thread *
+#define STEP_PART                    static int
+#define STEP_OPEN(name, handle)                                   \
     __attribute__((unused)) struct perl_walk *w = (handle)->walk; \
     __attribute__((unused)) const struct perl_place *p = &(handle)->place
 #include "bpf/perl_step.h"

@@ -17,9 +17,9 @@ static struct {
 
 #define RUNTIME_READ(to, n, address) ((address) >> 47 ? -1 : (int)(read_some(NULL, address, to, n) == 0))
 #define RUNTIME_THREAD()             64
-#define RUBY_HANDLE                  int
-#define RUBY_PART                    static int
-#define RUBY_OPEN(handle)                                       \
+#define STEP_HANDLE                  int
+#define STEP_PART                    static int
+#define STEP_OPEN(name, handle)                                 \
     __attribute__((unused)) struct ruby_walk *w = &thread.walk; \
     __attribute__((unused)) const struct ruby_place *p = &thread.place
 #include "bpf/ruby_step.h"

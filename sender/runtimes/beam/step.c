@@ -16,9 +16,9 @@ struct thread {
 
 #define RUNTIME_READ(to, n, address) (source_read(memory, address, to, n) ? 0 : -1)
 #define RUNTIME_THREAD()             0ull
-#define BEAM_HANDLE                  struct thread *
-#define BEAM_PART                    __attribute__((unused)) static int
-#define BEAM_OPEN(handle)                                                   \
+#define STEP_HANDLE                  struct thread *
+#define STEP_PART                    __attribute__((unused)) static int
+#define STEP_OPEN(name, handle)                                             \
     __attribute__((unused)) const struct source *memory = (handle)->memory; \
     __attribute__((unused)) struct unwind_registers *r = (handle)->at;      \
     __attribute__((unused)) struct beam_walk *w = (handle)->walk;           \

@@ -32,8 +32,8 @@ static struct hotspot_known *remembered(const struct walk *w)
 #define UNWIND_LOAD(w, address, value)  load(w, address, value)
 #define UNWIND_IN_STACK(w, r, address)  in_stack(w, r, address)
 #define HOTSPOT_IN_STACK(w, r, address) in_stack(w, r, address)
-#define HOTSPOT_HANDLE                  struct walk *
-#define HOTSPOT_PART                    static int
+#define STEP_HANDLE                     struct walk *
+#define STEP_PART                       static int
 #define HOTSPOT_PROCESS(w)              ((w)->memory ? 1ull : 0)
 #define HOTSPOT_KNOWN(w, ip)            remembered(w)
 #define HOTSPOT_READ(w, to, n, address) (source_read((w)->memory, address, to, n) ? 0 : -1)

@@ -35,9 +35,9 @@ enum {
 
 #define RUNTIME_READ(to, n, address) step_read(to, n, address)
 #define RUNTIME_THREAD()             (uint64_t) THREAD
-#define BEAM_HANDLE                  struct thread *
-#define BEAM_PART                    static int
-#define BEAM_OPEN(handle)                                                 \
+#define STEP_HANDLE                  struct thread *
+#define STEP_PART                    static int
+#define STEP_OPEN(name, handle)                                           \
     __attribute__((unused)) struct beam_walk *w = (handle)->walk;         \
     __attribute__((unused)) const struct beam_place *p = (handle)->place; \
     __attribute__((unused)) struct unwind_registers *r = &(handle)->at

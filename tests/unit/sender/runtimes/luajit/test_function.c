@@ -14,9 +14,9 @@ struct thread {
 static struct thread thread;
 
 #define RUNTIME_READ(to, n, address) step_read(to, n, address)
-#define LUAJIT_HANDLE                struct thread *
-#define LUAJIT_PART                  static int
-#define LUAJIT_OPEN(handle)                                                  \
+#define STEP_HANDLE                  struct thread *
+#define STEP_PART                    static int
+#define STEP_OPEN(name, handle)                                              \
     __attribute__((unused)) struct luajit_walk *w = (handle)->walk;          \
     __attribute__((unused)) const struct luajit_place *p = &(handle)->place; \
     __attribute__((unused)) struct unwind_registers *r = &(handle)->at

@@ -19,9 +19,9 @@ static struct thread thread;
 #define THREAD                       0xf000
 #define RUNTIME_READ(to, n, address) step_read(to, n, address)
 #define RUNTIME_THREAD()             THREAD
-#define RUBY_HANDLE                  struct thread *
-#define RUBY_PART                    static int
-#define RUBY_OPEN(handle)                                          \
+#define STEP_HANDLE                  struct thread *
+#define STEP_PART                    static int
+#define STEP_OPEN(name, handle)                                    \
     __attribute__((unused)) struct ruby_walk *w = &(handle)->walk; \
     __attribute__((unused)) const struct ruby_place *p = &(handle)->place
 #include "bpf/ruby_step.h"
