@@ -139,11 +139,10 @@ struct unwind_mapping {
 /* Registers of a frame. */
 struct unwind_registers {
     bpf_u64 ip, sp, bp;
-    bpf_u32 is_return;  /* ip is a return address: the call is before it */
-    bpf_u32 bp_lost;    /* bp is not known */
-    bpf_u32 has_all;    /* `all` holds this frame's registers: the first frame, or one a signal interrupted */
-    bpf_u32 by_pointer; /* frames left by frame pointer, for want of rows */
-    bpf_u64 all[16];    /* by DWARF number */
+    bpf_u32 is_return; /* ip is a return address: the call is before it */
+    bpf_u32 bp_lost;   /* bp is not known */
+    bpf_u32 has_all;   /* `all` holds this frame's registers: the first frame, or one a signal interrupted */
+    bpf_u64 all[16];   /* by DWARF number */
 };
 
 /* How a user stack ended. */

@@ -37,7 +37,6 @@ UNWIND_INLINE int unwind_by_pointer(UNWIND_WALK *w, struct unwind_registers *r)
     r->ip = ra;
     r->is_return = 1;
     r->has_all = 0;
-    r->by_pointer++;
     return UNWIND_END_NONE;
 }
 

@@ -72,16 +72,17 @@ static uint32_t replay(const char *name, int frames_at_least)
     struct recording *r = recorded(name);
     struct unwind_registers at = r->start;
     int end = UNWIND_END_NONE, n = 0;
+    uint32_t by_pointer = 0;
     for (; end == UNWIND_END_NONE && n < r->n; n++) {
         ck_assert_msg(at.ip == r->ip[n], "%s, frame %d: %" PRIx64 ", recorded %" PRIx64, name, n, at.ip,
                       r->ip[n]);
         end = unwind_step(&r->stack, &at, r->rule[n]);
+        by_pointer += end == UNWIND_END_NONE && r->rule[n].cfa == UNWIND_CFA_NONE;
     }
     ck_assert_int_eq(n, r->n);
     ck_assert_int_ge(n, frames_at_least);
     ck_assert_int_eq(end, r->end);
     ck_assert_int_eq(end, UNWIND_END_ROOT);
-    uint32_t by_pointer = at.by_pointer;
     free(r);
     return by_pointer;
 }
