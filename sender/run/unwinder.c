@@ -132,8 +132,9 @@ static int prepare_by(struct unwinder *u, const struct met *met, struct runtime_
         return r;
     file.allowance = process->memory->allowance;
     process->file = &file;
-    process->at = region->start;
-    r = runtime_of(met->runtime)->prepare(process, &place);
+    process->region = region;
+    r = elf_bias(&file, region->offset, region->start, &process->bias) ? 0 : -ENOENT;
+    r = r < 0 ? r : runtime_of(met->runtime)->prepare(process, &place);
     if (r == RUNTIME_NOT_KNOWN)
         say_not_known(u, met, process, region, fd);
     return r != 0 ? r : sampler_runtime(u->sampler, met->pid, &place);

@@ -19,6 +19,7 @@
 #include "sender/symbolize/elf/source.h"
 
 struct maps;
+struct region;
 
 /* A file with code that some process has mapped, or has begun as its executable. */
 struct runtime_file {
@@ -32,9 +33,10 @@ struct runtime_process {
     uint64_t start;              /* ns since boot */
     const struct source *memory; /* at its addresses; what reading costs is charged */
     /* prepare: where the runtime's code was met, … */
-    const struct maps *maps;   /* of where it has code (sender/procs/maps.h) */
-    uint64_t at;               /* an address in it, … */
-    const struct source *file; /* … and the file that is there */
+    const struct maps *maps;     /* of where it has code (sender/procs/maps.h) */
+    const struct region *region; /* … which of them that is, … */
+    const struct source *file;   /* … the file that is there, … */
+    uint64_t bias;               /* … and what its addresses are more in the process */
     /* step: where the frame's code is in its file; 0: it is in none. */
     uint64_t offset;
     /* resolve, step: what prepare said. */
@@ -47,6 +49,12 @@ struct runtime_process {
 struct runtime_mark {
     uint64_t at[3], said;
 };
+
+/* A word of a process's memory. */
+static inline bool runtime_load(const struct source *memory, uint64_t at, uint64_t *ret)
+{
+    return source_read(memory, at, ret, sizeof *ret);
+}
 
 /* What a word is called; slices into the arena, or static. */
 struct runtime_name {

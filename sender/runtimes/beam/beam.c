@@ -8,13 +8,11 @@
 #include <string.h>
 
 #include "bpf/beam.h"
-#include "sender/procs/maps.h"
 #include "sender/runtimes/beam/binary.h"
 #include "sender/runtimes/beam/function.h"
 #include "sender/runtimes/beam/state.h"
 #include "sender/runtimes/beam/step.h"
 #include "sender/runtimes/runtime.h"
-#include "sender/symbolize/elf/elf.h"
 
 static bool recognise(const struct runtime_file *file)
 {
@@ -26,10 +24,8 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
 {
     struct beam_binary binary;
     struct beam_place place;
-    uint64_t bias;
-    const struct region *region = maps_find(process->maps, process->at);
-    if (!region || !beam_binary_find(&binary, process->file) ||
-        !elf_bias(process->file, region->offset, region->start, &bias))
+    uint64_t bias = process->bias;
+    if (!beam_binary_find(&binary, process->file))
         return -ENOENT;
     int r = beam_state(&place, &binary, process->memory, bias);
     if (r != 0)

@@ -12,7 +12,6 @@
 #include "sender/runtimes/cpython/code.h"
 #include "sender/runtimes/cpython/layout.h"
 #include "sender/runtimes/runtime.h"
-#include "sender/symbolize/elf/elf.h"
 
 static bool recognise(const struct runtime_file *file)
 {
@@ -24,10 +23,8 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
 {
     struct cpython_binary binary;
     struct cpython_place place;
-    uint64_t bias;
-    const struct region *region = maps_find(process->maps, process->at);
-    if (!region || !cpython_binary_find(&binary, process->file, region->path) ||
-        !elf_bias(process->file, region->offset, region->start, &bias))
+    uint64_t bias = process->bias;
+    if (!cpython_binary_find(&binary, process->file, process->region->path))
         return -ENOENT;
     int r = cpython_layout(&place, binary.minor, process->memory, bias + binary.runtime);
     if (r != 0)

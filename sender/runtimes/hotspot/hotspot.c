@@ -3,17 +3,14 @@
  * HotSpot's row. libjvm is what is recognised, though no words stand for its frames: it says where the code
  * that it generates is, and that is where the step goes.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "sender/procs/maps.h"
 #include "sender/runtimes/hotspot/compiled.h"
 #include "sender/runtimes/hotspot/layout.h"
 #include "sender/runtimes/hotspot/step.h"
 #include "sender/runtimes/hotspot/structs.h"
 #include "sender/runtimes/runtime.h"
-#include "sender/symbolize/elf/elf.h"
 
 static bool recognise(const struct runtime_file *file)
 {
@@ -23,11 +20,7 @@ static bool recognise(const struct runtime_file *file)
 static int prepare(const struct runtime_process *process, struct runtime_place *ret)
 {
     struct hotspot_place place;
-    uint64_t bias;
-    const struct region *region = maps_find(process->maps, process->at);
-    if (!region || !elf_bias(process->file, region->offset, region->start, &bias))
-        return -ENOENT;
-    int r = hotspot_layout(&place, process->file, process->memory, bias);
+    int r = hotspot_layout(&place, process->file, process->memory, process->bias);
     if (r != 0)
         return r;
     memcpy(ret->word, &place, sizeof place);

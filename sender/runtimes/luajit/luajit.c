@@ -7,11 +7,9 @@
 #include <string.h>
 
 #include "bpf/luajit.h"
-#include "sender/procs/maps.h"
 #include "sender/runtimes/luajit/binary.h"
 #include "sender/runtimes/luajit/function.h"
 #include "sender/runtimes/runtime.h"
-#include "sender/symbolize/elf/elf.h"
 
 static bool recognise(const struct runtime_file *file)
 {
@@ -22,10 +20,8 @@ static bool recognise(const struct runtime_file *file)
 static int prepare(const struct runtime_process *process, struct runtime_place *ret)
 {
     struct luajit_binary binary;
-    uint64_t bias;
-    const struct region *region = maps_find(process->maps, process->at);
-    if (!region || !luajit_binary_find(&binary, process->file) ||
-        !elf_bias(process->file, region->offset, region->start, &bias))
+    uint64_t bias = process->bias;
+    if (!luajit_binary_find(&binary, process->file))
         return -ENOENT;
     struct luajit_place place = {.start = bias + binary.start,
                                  .size = binary.size,

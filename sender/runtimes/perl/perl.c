@@ -11,7 +11,6 @@
 #include "sender/runtimes/perl/binary.h"
 #include "sender/runtimes/perl/sub.h"
 #include "sender/runtimes/runtime.h"
-#include "sender/symbolize/elf/elf.h"
 
 /* By the first version that has them so: where things are in an interpreter (intrpvar.h) of builds with
  * threads, and the numbers of operations (opnames.h). 5.34 and 5.38 are those of their headers, and could be
@@ -44,10 +43,8 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
 {
     struct perl_binary binary;
     struct perl_place place = {0};
-    uint64_t bias;
-    const struct region *region = maps_find(process->maps, process->at);
-    if (!region || !perl_binary_find(&binary, process->file) ||
-        !elf_bias(process->file, region->offset, region->start, &bias))
+    uint64_t bias = process->bias;
+    if (!perl_binary_find(&binary, process->file))
         return -ENOENT;
     if (!perl_binary_version(place.version, process->file))
         return RUNTIME_NOT_KNOWN;

@@ -9,11 +9,9 @@
 /* The steps through frames are the kernel side's alone. */
 #define RUNTIME_READ(to, n, address) ((void)(address), -1)
 #include "bpf/php_step.h"
-#include "sender/procs/maps.h"
 #include "sender/runtimes/php/binary.h"
 #include "sender/runtimes/php/function.h"
 #include "sender/runtimes/runtime.h"
-#include "sender/symbolize/elf/elf.h"
 
 /* Offsets in structures of 64-bit builds, by the first version that has them so. Those of 8.0, 8.1 and 8.3
  * are concluded from their neighbours', and could be tried on none. */
@@ -48,10 +46,8 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
 {
     struct php_binary binary;
     struct php_details details;
-    uint64_t bias;
-    const struct region *region = maps_find(process->maps, process->at);
-    if (!region || !php_binary_find(&binary, process->file) ||
-        !elf_bias(process->file, region->offset, region->start, &bias))
+    uint64_t bias = process->bias;
+    if (!php_binary_find(&binary, process->file))
         return -ENOENT;
     if (!php_binary_details(&details, &binary, process->file))
         return RUNTIME_NOT_KNOWN;

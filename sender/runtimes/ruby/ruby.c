@@ -12,7 +12,6 @@
 #include "sender/runtimes/ruby/layout.h"
 #include "sender/runtimes/ruby/method.h"
 #include "sender/runtimes/runtime.h"
-#include "sender/symbolize/elf/elf.h"
 
 static bool recognise(const struct runtime_file *file)
 {
@@ -21,19 +20,19 @@ static bool recognise(const struct runtime_file *file)
 }
 
 /* Where threads have their contexts. */
-static int find_context(const struct runtime_process *process, const struct ruby_binary *b, uint64_t bias,
+static int find_context(const struct runtime_process *process, const struct ruby_binary *b,
                         struct ruby_place *place)
 {
     uint64_t word[2];
     switch (b->access) {
-    case RUBY_SHARED: place->current = bias + b->at; return 0;
+    case RUBY_SHARED: place->current = process->bias + b->at; return 0;
     case RUBY_STATIC:
         place->context.how = CONTEXT_STATIC;
         place->context.offset = (int64_t)b->at;
         return 0;
     default: break;
     }
-    if (!source_read(process->memory, bias + b->at, word, sizeof word) || word[0] == 0 ||
+    if (!source_read(process->memory, process->bias + b->at, word, sizeof word) || word[0] == 0 ||
         word[0] > UINT32_MAX || word[1] > INT64_MAX)
         return -EAGAIN; /* the dynamic linker has not been there yet */
     place->context.how = maps_have_musl(process->maps) ? CONTEXT_MUSL : CONTEXT_GLIBC;
@@ -46,19 +45,17 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
 {
     struct ruby_binary binary;
     struct ruby_place place;
-    uint64_t bias;
-    const struct region *region = maps_find(process->maps, process->at);
-    if (!region || !ruby_binary_find(&binary, process->file) ||
-        !elf_bias(process->file, region->offset, region->start, &bias))
+    uint64_t bias = process->bias;
+    if (!ruby_binary_find(&binary, process->file))
         return -ENOENT;
     int r = ruby_layout(&place, binary.version);
     if (r == 0)
-        r = find_context(process, &binary, bias, &place);
+        r = find_context(process, &binary, &place);
     if (r != 0)
         return r;
     place.patch = (uint8_t)binary.patch;
-    place.code = region->start;
-    place.code_size = region->end - region->start;
+    place.code = process->region->start;
+    place.code_size = process->region->end - process->region->start;
     place.exec = bias + binary.exec;
     place.exec_size = binary.exec_size;
     place.core = bias + binary.core;
