@@ -145,6 +145,18 @@ bool bytes_is_utf8(struct bytes a)
     }
 }
 
+size_t bytes_put_utf8(uint8_t *to, uint32_t c)
+{
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+    if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
+        c = 0xfffd;
+    size_t n = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3; /* bytes behind the first */
+    to[0] = (uint8_t)(lead[n] | c >> (6 * n));
+    for (size_t i = 1; i <= n; i++)
+        to[i] = (uint8_t)(0x80 | (c >> (6 * (n - i)) & 0x3f));
+    return n + 1;
+}
+
 size_t bytes_utf8_length(struct bytes a)
 {
     if (a.n == 0)

@@ -99,6 +99,10 @@ struct bytes bytes_cut(struct bytes text, size_t max);
 
 #define BYTES_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD, which stands for what is no character */
 
+/* Writes a character as UTF-8, U+FFFD for what is none (surrogates, above U+10FFFF): 1 to 4 bytes, how many.
+ */
+size_t bytes_put_utf8(uint8_t *to, uint32_t c);
+
 /* How many bytes the well-formed character at the front has (RFC 3629 section 4), 0 if there is none. */
 size_t bytes_utf8_length(struct bytes a);
 

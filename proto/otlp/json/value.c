@@ -193,20 +193,6 @@ size_t json_escape_length(const uint8_t *p, const uint8_t *end)
     return v >= 0xdc00 && v < 0xe000 ? 12 : 0;
 }
 
-static uint8_t *store_utf8(uint8_t *out, uint32_t c)
-{
-    if (c < 0x80) {
-        *out++ = (uint8_t)c;
-        return out;
-    }
-    int n = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3; /* continuation bytes */
-    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
-    *out++ = (uint8_t)(lead[n] | c >> (6 * n));
-    while (n-- > 0)
-        *out++ = (uint8_t)(0x80 | (c >> (6 * n) & 0x3f));
-    return out;
-}
-
 static uint8_t simple_escape(uint8_t c)
 {
     switch (c) {
@@ -238,7 +224,7 @@ size_t json_unescape(struct bytes text, uint8_t *out)
             uint32_t c = (uint32_t)hex4(p + 2);
             if (n == 12)
                 c = 0x10000 + ((c - 0xd800) << 10) + ((uint32_t)hex4(p + 8) - 0xdc00);
-            at = store_utf8(at, c);
+            at += bytes_put_utf8(at, c);
         }
         p += n;
     }

@@ -80,11 +80,6 @@ struct found {
 /* runtime_mark.at: where what was said is. */
 enum { MARK_CODE, MARK_MFA, MARK_LINE };
 
-static bool load(const struct source *memory, uint64_t at, uint64_t *ret)
-{
-    return source_read(memory, at, ret, sizeof *ret);
-}
-
 /* Of n pairs of addresses, `step` bytes one after the other, the one that an address is in between. */
 static bool search(const struct source *memory, uint64_t from, uint64_t n, uint64_t step, uint64_t address,
                    uint64_t *number, uint64_t pair[2])
@@ -111,7 +106,7 @@ static bool find(const struct source *memory, const struct beam_place *place, ui
         uint64_t modules[2], number, range[2], n;
         if (source_read(memory, place->ranges + 32 * (uint64_t)i, modules, sizeof modules) &&
             search(memory, modules[0], modules[1], 16, address, &number, range) &&
-            load(memory, range[0], &n) &&
+            runtime_load(memory, range[0], &n) &&
             search(memory, range[0] + place->functions, n, 8, address, &ret->number, ret->said.code) &&
             ret->said.code[0] > range[0] &&
             source_read(memory, ret->said.code[0] + INFO_MFA, &ret->said.mfa, sizeof ret->said.mfa) &&
@@ -136,15 +131,15 @@ static size_t read_atom(const struct source *memory, const struct beam_place *pl
 {
     struct atom atom;
     uint64_t number = ATOM_NUMBER(term), page, at, n;
-    if (!load(memory, place->atoms + 8 * (number >> INDEX_PAGE_SHIFT), &page) ||
-        !load(memory, page + 8 * (number & INDEX_PAGE_MASK), &at) ||
+    if (!runtime_load(memory, place->atoms + 8 * (number >> INDEX_PAGE_SHIFT), &page) ||
+        !runtime_load(memory, page + 8 * (number & INDEX_PAGE_MASK), &at) ||
         !source_read(memory, at, &atom, sizeof atom) || atom.number != number)
         return 0;
     at = atom.name;
     n = (uint64_t)atom.length;
     if (place->version[0] >= BOXED_SINCE) {
         at += BOXED_BYTES - BOXED_IS;
-        if (!load(memory, at - 8, &n))
+        if (!runtime_load(memory, at - 8, &n))
             return 0;
         n /= 8;
     }
@@ -185,25 +180,11 @@ static struct bytes read_list(const struct source *memory, uint64_t list, struct
     size_t n = 0;
     while (n < FILE_MAX && LIST_TAG(list) == LIST_IS &&
            source_read(memory, list - LIST_IS, cell, sizeof cell) && SMALL_TAG(cell[0]) == SMALL_IS) {
-        uint64_t c = SMALL_VALUE(cell[0]);
-        if (c < 0x80)
-            name[n++] = (uint8_t)c;
-        else if (c < 0x800)
-            name[n++] = (uint8_t)(0xc0 | c >> 6);
-        else if (c < 0x10000)
-            name[n++] = (uint8_t)(0xe0 | c >> 12);
-        else
-            name[n++] = (uint8_t)(0xf0 | (c >> 18 & 7));
-        if (c >= 0x10000)
-            name[n++] = (uint8_t)(0x80 | (c >> 12 & 0x3f));
-        if (c >= 0x800)
-            name[n++] = (uint8_t)(0x80 | (c >> 6 & 0x3f));
-        if (c >= 0x80)
-            name[n++] = (uint8_t)(0x80 | (c & 0x3f));
+        if (SMALL_VALUE(cell[0]) > 0x10ffff)
+            return BYTES_LIT("");
+        n += bytes_put_utf8(name + n, (uint32_t)SMALL_VALUE(cell[0]));
         list = cell[1];
     }
-    if (!bytes_is_utf8(bytes_of(name, n)))
-        return BYTES_LIT("");
     return arena_copy(text, bytes_of(name, n));
 }
 
@@ -214,7 +195,7 @@ static void read_line(const struct source *memory, struct found *f, uint64_t add
     struct lines lines;
     uint64_t at, of[2], number, pair[2], file;
     uint32_t place = 0;
-    if (!load(memory, f->header + HEADER_LINES, &at) || !at ||
+    if (!runtime_load(memory, f->header + HEADER_LINES, &at) || !at ||
         !source_read(memory, at, &lines, sizeof lines) || (lines.size != 2 && lines.size != 4) ||
         !source_read(memory, at + offsetof(struct lines, first) + 8 * f->number, of, sizeof of) ||
         of[1] < of[0] || of[0] < lines.first ||
@@ -226,14 +207,14 @@ static void read_line(const struct source *memory, struct found *f, uint64_t add
     ret->mark.at[MARK_LINE] = lines.places + number * lines.size;
     f->said.line = place & 0xffff;
     ret->line = place & 0xffffff;
-    if (load(memory, lines.files + 8 * (uint64_t)(place >> 24), &file))
+    if (runtime_load(memory, lines.files + 8 * (uint64_t)(place >> 24), &file))
         ret->file = read_list(memory, file, text);
 }
 
 static bool is_there(const struct source *memory, const struct sample_frame *word)
 {
     uint64_t code;
-    return load(memory, word->where & ~7ull, &code) && BEAM_COOKIE(code) == word->file;
+    return runtime_load(memory, word->where & ~7ull, &code) && BEAM_COOKIE(code) == word->file;
 }
 
 static uint64_t digest(const struct said *said)
@@ -260,7 +241,7 @@ bool beam_function_name(const struct source *memory, const struct beam_place *pl
     if (!is_there(memory, word))
         return false;
     if (word->where - place->shared < place->shared_size) {
-        if (!beam_piece_at(memory, place, word->where, &piece) || !bytes_is_utf8(bytes_str(piece.name)))
+        if (!beam_piece(memory, place, NULL, word->where, &piece) || !bytes_is_utf8(bytes_str(piece.name)))
             return false;
         ret->name = arena_copy(text, bytes_str(piece.name));
         return ret->name.p;

@@ -189,10 +189,8 @@ static void look_through(struct search *s, uint64_t start, uint64_t size)
     }
 }
 
-/* What there is in the table of the shared code's pieces that `is_it` takes. */
-static bool find_piece(const struct source *memory, const struct beam_place *place,
-                       bool (*is_it)(const struct beam_piece *piece, const void *of), const void *of,
-                       struct beam_piece *ret)
+bool beam_piece(const struct source *memory, const struct beam_place *place, const char *name,
+                uint64_t address, struct beam_piece *ret)
 {
     struct info info;
     uint32_t size = place->names_size;
@@ -215,7 +213,8 @@ static bool find_piece(const struct source *memory, const struct beam_place *pla
         ret->size = (uint64_t)piece.end - piece.start;
         memcpy(ret->name, table + at + PIECE_HEAD, n);
         ret->name[n] = 0;
-        if (piece.end > piece.start && is_it(ret, of))
+        if (piece.end > piece.start &&
+            (name ? strcmp(ret->name, name) == 0 : address - ret->start < ret->size))
             return true;
         at += PIECE_SIZE + piece.name_n;
         for (uint32_t j = 0; j < piece.n_lines; j++) {
@@ -227,29 +226,6 @@ static bool find_piece(const struct source *memory, const struct beam_place *pla
         }
     }
     return false;
-}
-
-static bool has_address(const struct beam_piece *piece, const void *of)
-{
-    const uint64_t *address = of;
-    return *address - piece->start < piece->size;
-}
-
-static bool has_name(const struct beam_piece *piece, const void *of)
-{
-    return strcmp(piece->name, of) == 0;
-}
-
-bool beam_piece_at(const struct source *memory, const struct beam_place *place, uint64_t address,
-                   struct beam_piece *ret)
-{
-    return find_piece(memory, place, has_address, &address, ret);
-}
-
-bool beam_piece_named(const struct source *memory, const struct beam_place *place, const char *name,
-                      struct beam_piece *ret)
-{
-    return find_piece(memory, place, has_name, name, ret);
 }
 
 /* What process_main begins with: sub $frame, %rsp; and $-64, %rsp; mov %rsp, (%rdi); lea …(%rsp), %rbx; and
@@ -289,7 +265,7 @@ int beam_state(struct beam_place *ret, const struct beam_binary *binary, const s
         look_through(&s, bias + binary->data[i].start, min_of(binary->data[i].size, (uint64_t)DATA_MAX));
     if (!ret->shared || !ret->exit || !ret->ranges || !ret->atoms)
         return -EAGAIN;
-    if (!beam_piece_named(memory, ret, "global::process_main", &main) || main.size > sizeof code ||
+    if (!beam_piece(memory, ret, "global::process_main", 0, &main) || main.size > sizeof code ||
         !source_read(memory, main.start, code, (size_t)main.size) || !read_main(ret, code, (size_t)main.size))
         return RUNTIME_NOT_KNOWN;
     ret->main = main.start;

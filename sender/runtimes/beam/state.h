@@ -17,15 +17,12 @@
 int beam_state(struct beam_place *ret, const struct beam_binary *binary, const struct source *memory,
                uint64_t bias);
 
-/* What a piece of the shared code is called that an address is in, in `name` of `room` bytes; `want`: its
- * name instead, and *start, *size are set. False: there is none. */
+/* A piece of the shared code: the one of a name; NULL: that an address is in. False: there is none. */
 struct beam_piece {
     uint64_t start, size;
     char name[96];
 };
-bool beam_piece_at(const struct source *memory, const struct beam_place *place, uint64_t address,
-                   struct beam_piece *ret);
-bool beam_piece_named(const struct source *memory, const struct beam_place *place, const char *name,
-                      struct beam_piece *ret);
+bool beam_piece(const struct source *memory, const struct beam_place *place, const char *name,
+                uint64_t address, struct beam_piece *ret);
 
 #endif

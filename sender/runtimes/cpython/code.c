@@ -21,35 +21,8 @@
 #define STATE_COMPACT     0x20u
 #define STATE_ASCII       0x40u
 
-/* Python's strings may have lone surrogates (names of files that are not UTF-8, by PEP 383), which no UTF-8
- * has, and memory may hold anything. */
-static size_t put_utf8(uint8_t *to, uint32_t c)
-{
-    if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
-        c = 0xfffd;
-    if (c < 0x80) {
-        to[0] = (uint8_t)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (uint8_t)(0xc0 | c >> 6);
-        to[1] = (uint8_t)(0x80 | (c & 63));
-        return 2;
-    }
-    if (c < 0x10000) {
-        to[0] = (uint8_t)(0xe0 | c >> 12);
-        to[1] = (uint8_t)(0x80 | (c >> 6 & 63));
-        to[2] = (uint8_t)(0x80 | (c & 63));
-        return 3;
-    }
-    to[0] = (uint8_t)(0xf0 | (c >> 18 & 7));
-    to[1] = (uint8_t)(0x80 | (c >> 12 & 63));
-    to[2] = (uint8_t)(0x80 | (c >> 6 & 63));
-    to[3] = (uint8_t)(0x80 | (c & 63));
-    return 4;
-}
-
-/* A string, as UTF-8; .p NULL: there is none. */
+/* A string, as UTF-8; .p NULL: there is none. Python's may have lone surrogates (names of files that are not
+ * UTF-8, by PEP 383), which no UTF-8 has, and memory may hold anything. */
 static struct bytes read_string(const struct source *memory, const struct cpython_place *place, uint64_t at,
                                 struct arena *text)
 {
@@ -66,7 +39,7 @@ static struct bytes read_string(const struct source *memory, const struct cpytho
     for (size_t i = 0; i < n; i++) {
         uint32_t c = 0;
         memcpy(&c, raw + i * kind, kind);
-        n_utf8 += put_utf8(utf8 + n_utf8, c);
+        n_utf8 += bytes_put_utf8(utf8 + n_utf8, c);
     }
     return arena_copy(text, bytes_of(utf8, n_utf8));
 }
@@ -94,19 +67,14 @@ static bool is_it(const struct source *memory, const struct cpython_place *place
            CPYTHON_COOKIE(cookie, name_hash) == word->file;
 }
 
-static bool read_pointer(const struct source *memory, uint64_t at, uint64_t *ret)
-{
-    return source_read(memory, at, ret, sizeof *ret);
-}
-
 bool cpython_code_name(const struct source *memory, const struct cpython_place *place,
                        const struct sample_frame *word, struct arena *text, struct runtime_name *ret)
 {
     uint64_t name, file, lines, n_lines;
     uint32_t first;
-    if (!is_it(memory, place, word) || !read_pointer(memory, word->where + place->name, &name) ||
-        !read_pointer(memory, word->where + place->file_name, &file) ||
-        !read_pointer(memory, word->where + place->lines, &lines) ||
+    if (!is_it(memory, place, word) || !runtime_load(memory, word->where + place->name, &name) ||
+        !runtime_load(memory, word->where + place->file_name, &file) ||
+        !runtime_load(memory, word->where + place->lines, &lines) ||
         !source_read(memory, word->where + place->first, &first, sizeof first))
         return false;
     struct runtime_name is = {.name = read_string(memory, place, name, text),
@@ -116,7 +84,7 @@ bool cpython_code_name(const struct source *memory, const struct cpython_place *
         return false;
     if (!is.file.p)
         is.file = BYTES_LIT("");
-    if (word->extra != CPYTHON_NO_INSTRUCTION && read_pointer(memory, lines + BYTES_SIZE_AT, &n_lines))
+    if (word->extra != CPYTHON_NO_INSTRUCTION && runtime_load(memory, lines + BYTES_SIZE_AT, &n_lines))
         is.line = cpython_line(memory, lines + BYTES_AT, n_lines, place->minor, first, word->extra);
     if (!is_it(memory, place, word))
         return false;

@@ -64,11 +64,6 @@ struct code {
     uint32_t piece[CODE_AT_ONCE];
 };
 
-static bool load(const struct source *memory, uint64_t at, uint64_t *ret)
-{
-    return source_read(memory, at, ret, sizeof *ret);
-}
-
 /* The instruction at an address; that, and what is before it, is read at once. 0: it is not there, as one
  * that no call has on its way. */
 static uint32_t code_at(struct code *c, uint64_t at)
@@ -108,23 +103,22 @@ static bool prototype_of(struct code *c, uint64_t at, struct prototype *ret)
 /* A string; .n 0: it is none, or no text. */
 static struct bytes read_text(const struct source *memory, uint64_t at, struct arena *text)
 {
-    uint8_t name[LUAJIT_NAME_MAX];
+    uint8_t raw[LUAJIT_NAME_MAX + 1];
     uint32_t length;
     if (!source_read(memory, at + TEXT_LENGTH_AT, &length, sizeof length) || !length)
         return BYTES_LIT("");
-    size_t n = min_of((size_t)length, sizeof name);
-    if (!source_read(memory, at + TEXT_AT, name, n))
+    size_t n = min_of((size_t)length, sizeof raw);
+    if (!source_read(memory, at + TEXT_AT, raw, n))
         return BYTES_LIT("");
-    while (n > 0 && n < length && (name[n - 1] & 0x80)) /* not in the middle of a character */
-        n--;
-    return bytes_is_utf8(bytes_of(name, n)) ? arena_copy(text, bytes_of(name, n)) : BYTES_LIT("");
+    struct bytes name = bytes_cut(bytes_of(raw, n), LUAJIT_NAME_MAX);
+    return bytes_is_utf8(name) ? arena_copy(text, name) : BYTES_LIT("");
 }
 
 static struct bytes constant(const struct source *memory, const struct prototype *p, uint32_t number,
                              struct arena *text)
 {
     uint64_t at;
-    return number < p->n_constants && load(memory, p->constants - 8 * ((uint64_t)number + 1), &at)
+    return number < p->n_constants && runtime_load(memory, p->constants - 8 * ((uint64_t)number + 1), &at)
                ? read_text(memory, at, text)
                : BYTES_LIT("");
 }

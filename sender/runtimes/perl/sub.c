@@ -39,15 +39,10 @@ struct frame {
     uint32_t line;
 };
 
-static bool load(const struct source *memory, uint64_t at, uint64_t *ret)
-{
-    return source_read(memory, at, ret, sizeof *ret);
-}
-
 static bool read_code(const struct source *memory, uint64_t at, uint32_t what, struct frame *f)
 {
     uint64_t body, code[PERL_CODE_WORDS], glob[PERL_GLOB_WORDS];
-    if (!load(memory, at, &body))
+    if (!runtime_load(memory, at, &body))
         return false;
     if (what == PERL_NAMED) {
         if (!source_read(memory, body + PERL_CODE_FROM, code, sizeof code) || !PERL_CODE_IS_NAMED(code))
@@ -70,7 +65,7 @@ static bool file_text(const struct source *memory, const struct perl_place *plac
     *ret = file;
     if (place->key)
         return true;
-    if (!load(memory, file, ret) || !load(memory, *ret + PERL_GLOB_FROM, ret))
+    if (!runtime_load(memory, file, ret) || !runtime_load(memory, *ret + PERL_GLOB_FROM, ret))
         return false;
     *ret += PERL_NAME_TEXT + PERL_FILE_PREFIX;
     return true;
@@ -82,7 +77,8 @@ static bool read_sub(const struct source *memory, const struct sample_frame *wor
     uint32_t what = PERL_WHAT(word->extra);
     uint64_t text, hash = 0;
     if (what == PERL_GLOB || what == PERL_NAMED) {
-        if (!read_code(memory, PERL_OBJECT(word->where), what, ret) || !load(memory, ret->name, &text))
+        if (!read_code(memory, PERL_OBJECT(word->where), what, ret) ||
+            !runtime_load(memory, ret->name, &text))
             return false;
         hash = PERL_HASH_NAME(ret->name, text, ret->package);
     }
@@ -99,7 +95,7 @@ static void read_place(const struct source *memory, const struct perl_place *pla
         ret->line = (uint32_t)(cop >> 3);
     if ((word->extra & PERL_LINE) || !cop ||
         !source_read(memory, cop + PERL_COP_FROM, statement, sizeof statement) ||
-        !file_text(memory, place, statement[PERL_COP_FILE], &file) || !load(memory, file, &text))
+        !file_text(memory, place, statement[PERL_COP_FILE], &file) || !runtime_load(memory, file, &text))
         return;
     uint32_t line = PERL_COP_LINE(statement);
     uint64_t hash = PERL_HASH_PLACE(statement[PERL_COP_FILE], text, line);
@@ -121,27 +117,19 @@ static bool read_frame(const struct source *memory, const struct perl_place *pla
  * is none. */
 static struct bytes read_name(const struct source *memory, uint64_t at, struct arena *text)
 {
-    uint8_t name[PERL_NAME_MAX], wide[2 * PERL_NAME_MAX];
+    uint8_t raw[PERL_NAME_MAX + 1], wide[2 * PERL_NAME_MAX];
     uint32_t head[2];
     size_t to = 0;
     if (!at || !source_read(memory, at, head, sizeof head) || (int32_t)head[1] <= 0)
         return BYTES_LIT("");
-    size_t n = min_of((size_t)head[1], sizeof name);
-    if (!source_read(memory, at + PERL_NAME_TEXT, name, n))
+    size_t n = min_of((size_t)head[1], sizeof raw);
+    if (!source_read(memory, at + PERL_NAME_TEXT, raw, n))
         return BYTES_LIT("");
-    if (n < head[1]) /* not in the middle of a character */
-        for (size_t i = 1; i <= 3; i++)
-            if (name[n - i] >= 0xc0) {
-                n -= i;
-                break;
-            }
-    if (bytes_is_utf8(bytes_of(name, n)))
-        return arena_copy(text, bytes_of(name, n));
-    for (size_t i = 0; i < n; i++) {
-        if (name[i] >= 0x80)
-            wide[to++] = (uint8_t)(0xc0 | name[i] >> 6);
-        wide[to++] = name[i] < 0x80 ? name[i] : (uint8_t)(0x80 | (name[i] & 0x3f));
-    }
+    struct bytes name = bytes_cut(bytes_of(raw, n), PERL_NAME_MAX);
+    if (bytes_is_utf8(name))
+        return arena_copy(text, name);
+    for (size_t i = 0; i < name.n; i++)
+        to += bytes_put_utf8(wide + to, raw[i]);
     return arena_copy(text, bytes_of(wide, to));
 }
 
@@ -153,13 +141,14 @@ static struct bytes package_name(const struct source *memory, const struct perl_
     struct hash_more more;
     uint64_t last, behind, name;
     if (!at || !source_read(memory, at, &hash, sizeof hash) || SV_TYPE(hash.flags) != SV_HASH ||
-        !(hash.flags & SV_HAS_MORE) || !load(memory, hash.body + HASH_LAST, &last))
+        !(hash.flags & SV_HAS_MORE) || !runtime_load(memory, hash.body + HASH_LAST, &last))
         return BYTES_LIT("");
     behind = place->version[1] >= 36 ? hash.body + HASH_BODY : hash.array + 8 * (last + 1);
     if (!source_read(memory, behind, &more, sizeof more))
         return BYTES_LIT("");
     name = more.name;
-    if (more.names && (!load(memory, more.name, &name) || (!name && !load(memory, more.name + 8, &name))))
+    if (more.names &&
+        (!runtime_load(memory, more.name, &name) || (!name && !runtime_load(memory, more.name + 8, &name))))
         return BYTES_LIT("");
     return read_name(memory, name, text);
 }

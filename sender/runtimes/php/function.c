@@ -13,6 +13,8 @@
 
 #include "proto/base/macros.h"
 
+#define PHP_NAME_ROOM (PHP_NAME_MAX + 1) /* whose last byte says whether a character ends there */
+
 /* A function as it was read. */
 struct function {
     uint64_t word[PHP_FUNCTION_WORDS];
@@ -48,31 +50,24 @@ static uint64_t hash_of(const char *text, size_t n)
 }
 
 /* A string, to its first NUL: classes without a name have their file and line behind one. .n 0: there is
- * none.
- */
-static struct bytes read_string(const struct source *memory, uint64_t at, char to[PHP_NAME_MAX])
+ * none. */
+static struct bytes read_string(const struct source *memory, uint64_t at, char to[PHP_NAME_ROOM])
 {
     uint64_t hash, length;
     if (!at || !read_hash(memory, at, &hash) ||
         !source_read(memory, at + PHP_STRING_LENGTH_AT, &length, sizeof length))
         return BYTES_LIT("");
-    size_t n = (size_t)min_of(length, (uint64_t)PHP_NAME_MAX);
+    size_t n = (size_t)min_of(length, (uint64_t)PHP_NAME_ROOM);
     if (!source_read(memory, at + PHP_STRING_TEXT_AT, to, n) ||
         (hash && n == length && hash_of(to, n) != hash))
         return BYTES_LIT("");
-    n = strnlen(to, n);
-    if (n < length && n == PHP_NAME_MAX) { /* not in the middle of a character */
-        while (n > 0 && ((uint8_t)to[n - 1] & 0xc0) == 0x80)
-            n--;
-        n -= n > 0 && (uint8_t)to[n - 1] >= 0xc0;
-    }
-    return bytes_of(to, n);
+    return bytes_cut(bytes_of(to, strnlen(to, n)), PHP_NAME_MAX);
 }
 
 /* "Class::method", or the function alone; .n 0: it is gone. */
 static struct bytes full_name(const struct source *memory, const struct function *f, struct arena *text)
 {
-    char name[PHP_NAME_MAX], class[PHP_NAME_MAX], both[2 * PHP_NAME_MAX + 2];
+    char name[PHP_NAME_ROOM], class[PHP_NAME_ROOM], both[2 * PHP_NAME_MAX + 2];
     uint64_t of;
     struct bytes method = read_string(memory, f->word[PHP_FUNCTION_NAME], name), scope = BYTES_LIT("");
     if (method.n == 0 || !f->word[PHP_FUNCTION_SCOPE])
@@ -96,7 +91,7 @@ static void file_name(const struct source *memory, const struct sample_frame *wo
                                         [PHP_WHERE_EVAL] = "eval()",
                                         [PHP_WHERE_CLOSURE] = "{closure}"};
     uint32_t what = PHP_WHERE(word->where);
-    char file[PHP_NAME_MAX];
+    char file[PHP_NAME_ROOM];
     uint64_t at = word->where & ~7ull, hash[2];
     ret->name = what < sizeof names / sizeof *names ? bytes_str(names[what]) : BYTES_LIT("");
     if (!read_hash(memory, at, &hash[0]))
@@ -114,7 +109,7 @@ static void file_name(const struct source *memory, const struct sample_frame *wo
 static bool function_name(const struct source *memory, const struct php_place *place,
                           const struct sample_frame *word, struct arena *text, struct runtime_name *ret)
 {
-    char file[PHP_NAME_MAX];
+    char file[PHP_NAME_ROOM];
     struct function f;
     if (!read_function(memory, place, word, &f))
         return false;

@@ -99,25 +99,9 @@ static size_t add_utf8(uint8_t *to, size_t n, const uint8_t *from, size_t n_char
             if (c >= 0xd800 && c < 0xdc00 && unit[1] >= 0xdc00 && unit[1] < 0xe000) {
                 c = 0x10000 + ((c - 0xd800) << 10) + (unit[1] - 0xdc00u);
                 i++;
-            } else if (c >= 0xd800 && c < 0xe000) {
-                c = 0xfffd;
             }
         }
-        if (c < 0x80) {
-            to[n++] = (uint8_t)c;
-            continue;
-        }
-        if (c >= 0x10000) {
-            to[n++] = (uint8_t)(0xf0 | c >> 18);
-            to[n++] = (uint8_t)(0x80 | (c >> 12 & 63));
-        } else if (c >= 0x800) {
-            to[n++] = (uint8_t)(0xe0 | c >> 12);
-        }
-        if (c >= 0x800)
-            to[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
-        else
-            to[n++] = (uint8_t)(0xc0 | c >> 6);
-        to[n++] = (uint8_t)(0x80 | (c & 63));
+        n += bytes_put_utf8(to + n, c);
     }
     return n;
 }

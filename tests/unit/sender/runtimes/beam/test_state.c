@@ -151,12 +151,12 @@ UNIT(a_piece_of_the_shared_code_has_a_name)
     struct source source = all();
     begin();
     ck_assert_int_eq(state(&place), 0);
-    ck_assert(beam_piece_at(&source, &place, SHARED + MAIN - 1, &piece));
+    ck_assert(beam_piece(&source, &place, NULL, SHARED + MAIN - 1, &piece));
     ck_assert_str_eq(piece.name, "global::call_bif_shared");
-    ck_assert(!beam_piece_at(&source, &place, SHARED + MAIN + MAIN_SIZE, &piece));
+    ck_assert(!beam_piece(&source, &place, NULL, SHARED + MAIN + MAIN_SIZE, &piece));
     memory[SHARED_NAMES + 32 + 7 + 12] = 255; /* a name that is longer than all there is */
     memory[SHARED_NAMES + 32 + 7 + 13] = 255;
-    ck_assert(!beam_piece_at(&source, &place, SHARED + MAIN - 1, &piece));
+    ck_assert(!beam_piece(&source, &place, NULL, SHARED + MAIN - 1, &piece));
 }
 
 UNIT(what_has_not_begun_is_asked_again)
