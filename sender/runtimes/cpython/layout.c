@@ -4,59 +4,16 @@
 
 #include <string.h>
 
+/* Up to 3.10 there is a frame (PyFrameObject) a call; f_lasti counts bytes up to 3.9. */
+#define FRAME_OBJECTS                                                                                     \
+    .thread_id = 176, .segment = CPYTHON_ONE, .thread_frame = 24, .from = 24, .previous = 24, .code = 32, \
+    .first = 40, .file_name = 104, .name = 112, .lines = 120, .ascii = 48, .wide = 72
+
 /* Offsets in structures of 64-bit builds, as the headers of each version have them. */
 static const struct cpython_place tables[] = {
-    /* A frame (PyFrameObject) a call; f_lasti counts bytes up to 3.9. */
-    {.minor = 8,
-     .key = 1392,
-     .current = 1368,
-     .thread_id = 176,
-     .segment = CPYTHON_ONE,
-     .thread_frame = 24,
-     .from = 24,
-     .previous = 24,
-     .code = 32,
-     .at = 104,
-     .at_shift = 1,
-     .first = 40,
-     .file_name = 104,
-     .name = 112,
-     .lines = 120,
-     .ascii = 48,
-     .wide = 72},
-    {.minor = 9,
-     .key = 584,
-     .current = 568,
-     .thread_id = 176,
-     .segment = CPYTHON_ONE,
-     .thread_frame = 24,
-     .from = 24,
-     .previous = 24,
-     .code = 32,
-     .at = 104,
-     .at_shift = 1,
-     .first = 40,
-     .file_name = 104,
-     .name = 112,
-     .lines = 120,
-     .ascii = 48,
-     .wide = 72},
-    {.minor = 10,
-     .key = 584,
-     .current = 568,
-     .thread_id = 176,
-     .segment = CPYTHON_ONE,
-     .thread_frame = 24,
-     .from = 24,
-     .previous = 24,
-     .code = 32,
-     .at = 96,
-     .first = 40,
-     .file_name = 104,
-     .name = 112,
-     .lines = 120,
-     .ascii = 48,
-     .wide = 72},
+    {FRAME_OBJECTS, .minor = 8, .key = 1392, .current = 1368, .at = 104, .at_shift = 1},
+    {FRAME_OBJECTS, .minor = 9, .key = 584, .current = 568, .at = 104, .at_shift = 1},
+    {FRAME_OBJECTS, .minor = 10, .key = 584, .current = 568, .at = 96},
     /* _PyInterpreterFrame; `name` is co_qualname from here on, which lies behind co_name. `owner` is
        is_entry. */
     {.minor = 11,
@@ -104,34 +61,8 @@ static const struct described {
     uint16_t thread_frame, previous, code, at, owner;
     uint16_t file_name, name, lines, first, code_start, ascii;
 } described[] = {
-    {.minor = 13,
-     .words = 73,
-     .key = 2160,
-     .thread_frame = 23,
-     .previous = 29,
-     .code = 30,
-     .at = 31,
-     .owner = 33,
-     .file_name = 35,
-     .name = 37,
-     .lines = 38,
-     .first = 39,
-     .code_start = 43,
-     .ascii = 70},
-    {.minor = 14,
-     .words = 83,
-     .key = 2336,
-     .thread_frame = 26,
-     .previous = 32,
-     .code = 33,
-     .at = 34,
-     .owner = 36,
-     .file_name = 40,
-     .name = 42,
-     .lines = 43,
-     .first = 44,
-     .code_start = 48,
-     .ascii = 80},
+    {13, 73, 2160, 23, 29, 30, 31, 33, 35, 37, 38, 39, 43, 70},
+    {14, 83, 2336, 26, 32, 33, 34, 36, 40, 42, 43, 44, 48, 80},
 };
 #define WORDS_MAX     83u
 #define FREE_THREADED 2u
