@@ -96,7 +96,7 @@ static uint32_t find_line(struct numbers *s, uint32_t bci)
     uint32_t best = 0, line = 0;
     int64_t best_bci = -1, at = 0;
     int32_t step;
-    for (int byte; (byte = numbers_byte(s)) > 0;) {
+    for (int byte; (byte = cursor_next(&s->bytes)) > 0;) {
         if (byte == 0xff) {
             if (!numbers_signed(s, &step))
                 break;

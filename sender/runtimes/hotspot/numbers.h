@@ -9,22 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sender/symbolize/elf/source.h"
+#include "sender/symbolize/elf/cursor.h"
 
-/* A stream of them in a process's memory, read by pieces. */
+/* A stream of them in a process's memory. */
 struct numbers {
-    const struct source *memory;
-    uint64_t at;
-    uint32_t left;     /* bytes that may be read yet */
-    uint32_t excluded; /* 1: no byte is 0, and each is one more than it is worth */
-    uint32_t i, n;
-    uint8_t piece[256];
+    struct cursor bytes;
+    bool no_zeros; /* no byte is 0, and each is one more than it is worth */
 };
 
 void numbers_begin(struct numbers *s, const struct source *memory, uint64_t at, uint32_t most, bool no_zeros);
-
-/* The next byte; -1: there is none. */
-int numbers_byte(struct numbers *s);
 
 /* The next number. False: there is none. */
 bool numbers_next(struct numbers *s, uint32_t *ret);
