@@ -7,6 +7,15 @@
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 
+/* Takes what is in front of *rest up to a byte, which is left behind. */
+static struct bytes take(struct bytes *rest, uint8_t end)
+{
+    const uint8_t *at = rest->n ? memchr(rest->p, end, rest->n) : NULL;
+    struct bytes front = bytes_of(rest->p, at ? (size_t)(at - rest->p) : rest->n);
+    *rest = bytes_from(*rest, front.n + (at != NULL));
+    return front;
+}
+
 static bool is_hex(uint8_t c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -63,13 +72,9 @@ static struct bytes id_in_path(struct bytes path)
 struct bytes facts_container_id(struct bytes cgroup)
 {
     while (cgroup.n > 0) {
-        const uint8_t *end = memchr(cgroup.p, '\n', cgroup.n);
-        size_t n = end ? (size_t)(end - cgroup.p) : cgroup.n;
-        struct bytes id = id_in_path(bytes_of(cgroup.p, n));
+        struct bytes id = id_in_path(take(&cgroup, '\n'));
         if (id.p)
             return id;
-        n += end != NULL;
-        cgroup = bytes_of(cgroup.p + n, cgroup.n - n);
     }
     return bytes_of(NULL, 0);
 }
@@ -78,12 +83,9 @@ struct bytes facts_variable(struct bytes environment, const char *name)
 {
     size_t name_n = strlen(name);
     while (environment.n > 0) {
-        const uint8_t *end = memchr(environment.p, 0, environment.n);
-        size_t n = end ? (size_t)(end - environment.p) : environment.n;
-        if (n > name_n && environment.p[name_n] == '=' && memcmp(environment.p, name, name_n) == 0)
-            return bytes_of(environment.p + name_n + 1, n - name_n - 1);
-        n += end != NULL;
-        environment = bytes_of(environment.p + n, environment.n - n);
+        struct bytes one = take(&environment, 0);
+        if (one.n > name_n && one.p[name_n] == '=' && memcmp(one.p, name, name_n) == 0)
+            return bytes_from(one, name_n + 1);
     }
     return bytes_of(NULL, 0);
 }
@@ -97,12 +99,10 @@ int facts_start_ticks(struct bytes stat, uint64_t *ret)
         return -EINVAL;
     for (int field = 3; rest.n > 0; field++) {
         while (rest.n > 0 && rest.p[0] == ' ')
-            rest = bytes_of(rest.p + 1, rest.n - 1);
-        const uint8_t *end = memchr(rest.p, ' ', rest.n);
-        size_t n = end ? (size_t)(end - rest.p) : rest.n;
+            rest = bytes_from(rest, 1);
+        struct bytes word = take(&rest, ' ');
         if (field == 22)
-            return quantity_u64(bytes_of(rest.p, n), ret) == 0 ? 0 : -EINVAL;
-        rest = bytes_of(rest.p + n, rest.n - n);
+            return quantity_u64(word, ret) == 0 ? 0 : -EINVAL;
     }
     return -EINVAL;
 }
@@ -110,22 +110,16 @@ int facts_start_ticks(struct bytes stat, uint64_t *ret)
 bool facts_status(struct bytes status, const char *label, uint32_t *ret)
 {
     size_t n = strlen(label);
-    while (status.n > n + 2) {
-        const uint8_t *end = memchr(status.p, '\n', status.n);
-        if (!end)
+    while (status.n > 0 && memchr(status.p, '\n', status.n)) { /* else it is cut */
+        struct bytes line = take(&status, '\n');
+        if (line.n <= n || memcmp(line.p, label, n) != 0 || line.p[n] != ':')
+            continue;
+        struct bytes rest = bytes_trim(bytes_from(line, n + 1));
+        uint64_t number;
+        if (quantity_u64(take(&rest, '\t'), &number) < 0 || number > UINT32_MAX)
             return false;
-        if (memcmp(status.p, label, n) == 0 && status.p[n] == ':') {
-            struct bytes rest = bytes_trim(bytes_of(status.p + n + 1, (size_t)(end - status.p) - n - 1));
-            const uint8_t *tab = memchr(rest.p, '\t', rest.n);
-            uint64_t number;
-            if (quantity_u64(bytes_of(rest.p, tab ? (size_t)(tab - rest.p) : rest.n), &number) < 0 ||
-                number > UINT32_MAX)
-                return false;
-            *ret = (uint32_t)number;
-            return true;
-        }
-        size_t used = (size_t)(end - status.p) + 1;
-        status = bytes_of(status.p + used, status.n - used);
+        *ret = (uint32_t)number;
+        return true;
     }
     return false;
 }
@@ -136,12 +130,11 @@ uint32_t facts_namespace_pid(struct bytes status)
     const uint8_t *at = status.n ? memmem(status.p, status.n, label, sizeof label - 1) : NULL;
     if (!at)
         return 0;
-    at += sizeof label - 1;
-    const uint8_t *end = memchr(at, '\n', (size_t)(status.p + status.n - at));
-    if (!end)
-        return 0;
     uint64_t pid;
-    struct bytes last = bytes_after_last(bytes_of(at, (size_t)(end - at)), '\t');
+    struct bytes rest = bytes_from(status, (size_t)(at - status.p) + sizeof label - 1);
+    if (!memchr(rest.p, '\n', rest.n))
+        return 0;
+    struct bytes last = bytes_after_last(take(&rest, '\n'), '\t');
     return quantity_u64(last, &pid) == 0 && pid <= UINT32_MAX ? (uint32_t)pid : 0;
 }
 
@@ -155,12 +148,7 @@ bool facts_is_linker(struct bytes path)
 /* The word in front of *rest, which moves behind its NUL; .p NULL: there is no more. */
 static struct bytes next_word(struct bytes *rest)
 {
-    const uint8_t *end = rest->n ? memchr(rest->p, 0, rest->n) : NULL;
-    if (!end)
-        return bytes_of(NULL, 0);
-    struct bytes word = bytes_of(rest->p, (size_t)(end - rest->p));
-    *rest = bytes_of(end + 1, rest->n - word.n - 1);
-    return word;
+    return rest->n && memchr(rest->p, 0, rest->n) ? take(rest, 0) : bytes_of(NULL, 0);
 }
 
 /* How far the value of a secret may be from the word which says that it is one. */
@@ -328,9 +316,7 @@ size_t facts_command_line(struct bytes command_line, char *to, size_t room)
     while (command_line.n > 0 && command_line.p[command_line.n - 1] == 0)
         command_line.n--;
     for (bool is_first = true; command_line.n > 0 && l.n < l.room; is_first = false) {
-        const uint8_t *end = memchr(command_line.p, 0, command_line.n);
-        struct bytes word = bytes_of(command_line.p, end ? (size_t)(end - command_line.p) : command_line.n);
-        command_line = bytes_from(command_line, word.n + (end != NULL));
+        struct bytes word = take(&command_line, 0);
         if (!is_first)
             put(&l, BYTES_LIT(" "));
         if (is_next_secret && !bytes_starts(word, "-")) {
