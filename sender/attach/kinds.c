@@ -42,15 +42,12 @@ static const struct event {
     {"LLC-load-misses", PERF_TYPE_HW_CACHE, CACHE(LL, READ, MISS), 100000},
 };
 
-const char *kinds_events(void)
+static int say_no_event(struct error *e, struct bytes name)
 {
-    static char text[512];
-    for (size_t i = 0, n = 0; !*text || i < ARRAY_LEN(events); i++) {
-        if (i == ARRAY_LEN(events))
-            break;
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " " : "", events[i].name);
-    }
-    return text;
+    char there[512];
+    for (size_t i = 0, n = 0; i < ARRAY_LEN(events); i++)
+        n += (size_t)snprintf(there + n, sizeof there - n, "%s%s", n ? " " : "", events[i].name);
+    return error_set(e, -EINVAL, "\"%.*s\" is no event; there are %s, and rHEX", (int)name.n, name.p, there);
 }
 
 static void name(struct kind *kind, const char *type, const char *unit, const char *period_type,
@@ -81,20 +78,21 @@ void kinds_add_wait(struct kinds *k, double share)
     name(wait, "off_cpu", "nanoseconds", share > 0 ? "" : "off_cpu", share > 0 ? "" : "nanoseconds");
 }
 
+static void add_all_of(struct kind *kind, enum kind_how how, const char *type)
+{
+    kind->how = how;
+    kind->share = 1;
+    name(kind, type, "nanoseconds", "", "");
+}
+
 void kinds_add_block(struct kinds *k)
 {
-    struct kind *block = &k->at[SAMPLE_FROM_BLOCK];
-    block->how = KIND_BLOCK;
-    block->share = 1;
-    name(block, "block_io", "nanoseconds", "", "");
+    add_all_of(&k->at[SAMPLE_FROM_BLOCK], KIND_BLOCK, "block_io");
 }
 
 void kinds_add_lock(struct kinds *k)
 {
-    struct kind *lock = &k->at[SAMPLE_FROM_LOCK];
-    lock->how = KIND_LOCK;
-    lock->share = 1;
-    name(lock, "lock", "nanoseconds", "", "");
+    add_all_of(&k->at[SAMPLE_FROM_LOCK], KIND_LOCK, "lock");
 }
 
 static struct kind *add(struct kinds *k, struct error *e)
@@ -142,8 +140,7 @@ int kinds_add_event(struct kinds *k, const char *text, struct error *e)
     size_t n = strcspn(text, "/@");
     char event[sizeof kind->type];
     if (!find_event(bytes_of(text, n), kind))
-        return error_set(e, -EINVAL, "\"%.*s\" is no event; there are %s, and rHEX", (int)n, text,
-                         kinds_events());
+        return say_no_event(e, bytes_of(text, n));
     snprintf(event, sizeof event, "%.*s", (int)n, text);
     for (char *dash = event; (dash = strchr(dash, '-'));)
         *dash = '_'; /* "page_faults": Pyroscope refuses a type with a hyphen, Parca cannot be asked for it */

@@ -64,7 +64,4 @@ int kinds_add_probe(struct kinds *k, char *text, struct error *e);
  */
 int kinds_add_alloc(struct kinds *k, const char *file, uint64_t interval, struct error *e);
 
-/* The names of events, separated by blanks: for help and messages. */
-const char *kinds_events(void);
-
 #endif

@@ -20,7 +20,8 @@ _Static_assert(PRIVILEGE_NICE == UINT64_C(1) << CAP_SYS_NICE && PRIVILEGE_PROBE 
                                                                                        << CAP_SYS_ADMIN,
                "capabilities(7)");
 
-uint64_t privilege_needed(void)
+/* As bits 1 << CAP_… (capabilities(7)). */
+static uint64_t needed_ones(void)
 {
     static const int needed[] = {
         CAP_BPF,                /* row shards as files come; the iterator */
@@ -96,7 +97,7 @@ void privilege_drop(uint64_t also)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2];
-    uint64_t keep = privilege_needed() | also;
+    uint64_t keep = needed_ones() | also;
     if (syscall(SYS_capget, &header, data) < 0) {
         log_warn("capabilities are left as they are: %s", strerror(errno));
         return;

@@ -15,9 +15,6 @@
  * besides, and then in each thread when it has started. */
 void privilege_drop(uint64_t also);
 
-/* The needed ones, as bits 1 << CAP_… (capabilities(7)). */
-uint64_t privilege_needed(void);
-
 /* For the bounding set to be narrowed again when all has started (PR_CAPBSET_DROP); for a thread to raise its
  * priority, and for user probes (perf_event_open(2): the uprobe PMU asks for
  * CAP_SYS_ADMIN). */
