@@ -64,7 +64,7 @@ struct binaries {
         *blocks; /* while names are looked up; NULL: memory is out, and files are read as they are */
     struct binaries_options options;
     int64_t work;
-    uint64_t looked_up, dropped, recalled;
+    uint64_t looked_up, recalled;
     bool has_new; /* to be written */
     uint64_t store_at, store_after;
     uint8_t boot[16]; /* which boot this is; zeros: not known */
@@ -235,7 +235,6 @@ static uint32_t add(struct binaries *b, const struct binary_key *key, const char
         b->n++;
         return i + 1;
     }
-    b->dropped++;
     free(fresh);
     return 0;
 }
@@ -296,11 +295,9 @@ const struct binary *binaries_get(const struct binaries *b, uint32_t number)
     return e ? &e->binary : NULL;
 }
 
-static void note(struct binaries *b, struct entry *e, uint64_t address, uint64_t hits)
+static void note(struct entry *e, uint64_t address, uint64_t hits)
 {
-    if (e->want.n == BINARIES_WANT_MAX || vec_append(&e->want, (struct resolve_want){address, hits}) < 0)
-        b->dropped++;
-    else
+    if (e->want.n < BINARIES_WANT_MAX && vec_append(&e->want, (struct resolve_want){address, hits}) == 0)
         e->hits += hits;
 }
 
@@ -316,7 +313,7 @@ bool binaries_want(struct binaries *b, uint32_t number, uint64_t address, uint64
         return false;
     if (e->fd < 0 && !e->is_memory)
         return b->n_open < BINARIES_OPEN_MAX;
-    note(b, e, address, hits);
+    note(e, address, hits);
     return false;
 }
 
@@ -556,7 +553,6 @@ static bool resolve(struct binaries *b, struct entry *e, int64_t share)
     }
     ranges_settle(ranges);
     b->work -= share - r.work;
-    b->dropped += r.damaged;
     if (!is_spent)
         vec_release(&e->want);
     return !is_spent;
@@ -688,7 +684,6 @@ struct binaries_counts binaries_counts(const struct binaries *b)
 {
     struct binaries_counts counts = {.files = b->n,
                                      .looked_up = b->looked_up,
-                                     .dropped = b->dropped,
                                      .evicted = b->names.evicted,
                                      .recalled = b->recalled,
                                      .memory = names_memory(&b->names) + kept_memory(&b->kept)};

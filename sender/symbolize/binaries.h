@@ -141,7 +141,6 @@ int binaries_store(struct binaries *b);
 struct binaries_counts {
     uint32_t files;
     uint64_t looked_up; /* addresses, since the start */
-    uint64_t dropped;   /* addresses or files left out because of a limit */
     uint64_t evicted;   /* files whose names had to leave */
     uint64_t recalled;  /* files whose names were found on disk */
     uint32_t debug;     /* files with debug information of their own, or found for them */

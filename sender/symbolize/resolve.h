@@ -30,8 +30,7 @@ struct resolve {
     bool is_rough;         /* the debug file was not looked for, for want of work: all that is found is marked
                               rough, to be looked up again */
     struct kept *kept;     /* of what was looked at before; NULL: nothing is */
-    int64_t work;     /* bytes of DWARF that may be looked at; what is left comes back, below 0: overdrawn */
-    uint64_t damaged; /* tables that could not be read to their end */
+    int64_t work; /* bytes of DWARF that may be looked at; what is left comes back, below 0: overdrawn */
 };
 
 /* An address, and how often it is in samples: lines of what is there most are looked for first. */
