@@ -55,8 +55,10 @@ struct program {
     uint64_t unwanted;           /* likewise: that rules left out */
     uint32_t named;              /* samples of the window that is being named */
     bool stopping, said_hidden, again;
-    bool is_last; /* the last window was handed on */
-    bool is_late; /* names took too long, at the end: what is not named yet is not sent */
+    uint32_t n_farewells; /* at the end: how often names were waited for, */
+    uint64_t end_cpu;     /* and what CPU time we had used when that began */
+    bool is_last;         /* the last window was handed on */
+    bool is_late;         /* names took too long, at the end: what is not named yet is not sent */
     int argc;
     char **argv;
 };

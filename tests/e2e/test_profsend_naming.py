@@ -34,7 +34,19 @@ SLOW = """
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+static double cpu(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+static inline void work(double seconds)
+{
+    for (double end = cpu() + seconds; cpu() < end;)
+        ;
+}
 int open(const char *path, int flags, ...)
 {
     va_list rest;
@@ -42,7 +54,7 @@ int open(const char *path, int flags, ...)
     int mode = va_arg(rest, int);
     va_end(rest);
     if (strcmp(path, "/proc/kallsyms") == 0)
-        sleep(SECONDS);
+        TAKES;
     return ((int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open"))(path, flags, mode);
 }
 """
@@ -53,12 +65,17 @@ SECONDS = 5
 def built(tmp_path):
     """The deep program, and the environment in which names are slow."""
     (tmp_path / "deep.c").write_text(DEEP)
-    (tmp_path / "slow.c").write_text(SLOW)
     subprocess.run(["gcc", "-O1", "-fasynchronous-unwind-tables", "deep.c", "-o", "pg-deep"], check=True, cwd=tmp_path)
-    subprocess.run(["gcc", "-shared", "-fPIC", f"-DSECONDS={SECONDS}", "slow.c", "-o", "slow.so", "-ldl"], check=True, cwd=tmp_path)
+    return tmp_path / "pg-deep", slowed(tmp_path, f"sleep({SECONDS})")
+
+
+def slowed(folder, takes):
+    """The environment in which the kernel's names take what C says."""
+    (folder / "slow.c").write_text(SLOW)
+    subprocess.run(["gcc", "-shared", "-fPIC", f"-DTAKES={takes}", "slow.c", "-o", "slow.so", "-ldl"], check=True, cwd=folder)
     # in builds with AddressSanitizer its library may come second
     sanitizer = ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0")))
-    return tmp_path / "pg-deep", {**os.environ, "LD_PRELOAD": str(tmp_path / "slow.so"), "ASAN_OPTIONS": sanitizer}
+    return {**os.environ, "LD_PRELOAD": str(folder / "slow.so"), "ASAN_OPTIONS": sanitizer}
 
 
 def figure(port, name):
@@ -86,6 +103,20 @@ def test_names_that_take_seconds_cost_no_sample(built):
         assert said["lost"] == said["dropped"] == 0, last
         # unsent: what a busy receiver did not take within the farewell
         assert said["sent"] + said["unsent"] == said["samples"] and len(receiver.hits) >= said["sent"], (last, len(receiver.hits))
+
+
+@pytest.mark.parametrize("takes, is_waited_for", [("for (int i = 0; i < 13; i++) { work(.05); sleep(1); }", True), ("sleep(13)", False)], ids=["a CPU", "a disk that is away"])
+def test_at_the_end_names_that_use_a_cpu_are_waited_for(tmp_path, takes, is_waited_for):
+    """A little, as on a machine with more to do than CPUs: what was sampled is sent. For others 10 s are enough."""
+    with Kinds() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--duration", "1s"],
+                         env=slowed(tmp_path, takes))
+        with running(sender):
+            code, log = sender.wait(90), sender.log()
+    last = [line for line in log.splitlines() if "own use:" in line][-1]
+    said = {word: int(n) for word, n in re.findall(r"(\w+)=(\d+)", last)}
+    assert ("names took longer than 10 s" in log) != is_waited_for, log
+    assert (code == 0 and said["sent"] == said["samples"] > 0) if is_waited_for else (code == 1 and said["dropped"] > 0), last
 
 
 # With each signal it begins, some time later, to call another function that nobody has seen.
