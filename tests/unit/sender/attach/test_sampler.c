@@ -299,7 +299,7 @@ UNIT(a_file_that_was_refused_is_asked_for_again)
             ;
     }
     ck_assert_uint_ge(seen.own_rests, 3);
-    ck_assert_uint_ge(2 * seen.first_rests, seen.all_rests); /* mostly one is under way at a time */
+    ck_assert_uint_ge(seen.first_rests, 2); /* the first place serves again when none is under way */
     sampler_close(s);
 }
 

@@ -74,7 +74,8 @@ UNIT(a_file_s_names_are_read_in_a_few_calls)
         ck_assert(!binaries_want(b, number, address_of_one() + i * APART, 1));
     binaries_resolve(b);
     ck_assert(is_called(b, number, address_of_one(), "function_one"));
-    ck_assert_int_lt(all.charged, ADDRESSES * (int64_t)(ALLOWANCE_CALL + 4096) / 2);
+    /* A sanitizer's symbols alone, which are gone through twice, are 0.8 MB; word by word it was 38. */
+    ck_assert_int_lt(all.charged, 2 * ADDRESSES * (int64_t)(ALLOWANCE_CALL + 4096));
     binaries_free(b);
 }
 
