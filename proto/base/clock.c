@@ -20,6 +20,16 @@ uint64_t clock_monotonic(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_boot(void)
+{
+    return read_clock(CLOCK_BOOTTIME);
+}
+
+uint64_t clock_process(void)
+{
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 uint64_t clock_thread(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);

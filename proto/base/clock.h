@@ -18,7 +18,11 @@ uint64_t clock_realtime(void);
 /* Monotonic time: durations and deadlines. */
 uint64_t clock_monotonic(void);
 
-/* CPU time of the calling thread so far. */
+/* Since the machine was booted, time asleep included: what the kernel says of a process's start. */
+uint64_t clock_boot(void);
+
+/* CPU time so far: of the calling thread; of all threads. */
 uint64_t clock_thread(void);
+uint64_t clock_process(void);
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
@@ -333,10 +332,7 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
 
 static bool is_young(const struct procs *p, const struct process *process)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    uint64_t since_boot = (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec - (uint64_t)p->boot_offset;
-    return since_boot < process->start + PROCS_YOUNG_NS;
+    return clock_boot() - (uint64_t)p->boot_offset < process->start + PROCS_YOUNG_NS;
 }
 
 static void read_status(const struct procs *p, struct process *process)

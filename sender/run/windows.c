@@ -16,13 +16,6 @@
 #define NAMING_FAREWELLS_MAX 4u
 #define NAMING_WORKS_NS      (10 * (uint64_t)NSEC_PER_MSEC)
 
-static uint64_t boot_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
-}
-
 /* Hands the collector's window on. False: there is nothing in it. */
 static bool hand_on(struct program *p, uint64_t now)
 {
@@ -40,7 +33,7 @@ static bool hand_on(struct program *p, uint64_t now)
         .pods = p->pods,
         .relabel = p->options.relabel,
         .realtime_offset = (int64_t)(clock_realtime() - clock_monotonic()),
-        .boot_offset = (int64_t)(clock_realtime() - boot_time()),
+        .boot_offset = (int64_t)(clock_realtime() - clock_boot()),
         .start = begun,
         .end = now,
         .max_bytes = REQUEST_BYTES_MAX,
@@ -103,26 +96,18 @@ void windows_named(void *user, const struct namer_result *result)
         windows_finish(p);
 }
 
-/* Of all threads: at the end hardly any but theirs has work. */
-static uint64_t cpu_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
-}
-
 static void on_late(uv_timer_t *timer);
 
 static void be_patient(struct program *p)
 {
-    p->end_cpu = cpu_time();
+    p->end_cpu = clock_process(); /* at the end hardly any thread but theirs has work */
     uv_timer_start(&p->end, on_late, NAMING_FAREWELL_MS, 0);
 }
 
 static void on_late(uv_timer_t *timer)
 {
     struct program *p = timer->data;
-    if (++p->n_farewells < NAMING_FAREWELLS_MAX && cpu_time() - p->end_cpu >= NAMING_WORKS_NS) {
+    if (++p->n_farewells < NAMING_FAREWELLS_MAX && clock_process() - p->end_cpu >= NAMING_WORKS_NS) {
         be_patient(p);
         return;
     }

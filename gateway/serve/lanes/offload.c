@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
@@ -142,14 +141,6 @@ bool offload_may_be_needed(const struct offload *o, const struct request *q)
     return o->inbox && (q->body.n > SLOW_BYTES || request_is_coded(q) || q->route.intake->size);
 }
 
-/* Of this thread: what others take of the machine meanwhile is not the request's fault. */
-static uint64_t cpu_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
-}
-
 static void note_dear(struct offload_host *h, uint64_t took, uint64_t now)
 {
     if (now - h->since > SLOW_FOR_NS) {
@@ -169,12 +160,13 @@ void offload_take(struct offload *o, struct request *q, enum profiles_layout lay
     if (unlikely(host->slow_until != 0))
         light = clock_monotonic() < host->slow_until ? SLOW_BYTES : (host->slow_until = 0, LARGE_BYTES);
     struct processed result;
-    uint64_t began = cpu_time();
+    uint64_t began =
+        clock_thread(); /* what others take of the machine meanwhile is not the request's fault */
     if (q->body.n > light || processor_run(o->processor, q, layout, light, &result) == PROCESSOR_LARGE) {
         hand_over(o, q, layout);
         return;
     }
-    const uint64_t took = cpu_time() - began;
+    const uint64_t took = clock_thread() - began;
     if (unlikely(took > DEAR_NS))
         note_dear(host, took, clock_monotonic());
     o->done(q, &result);
