@@ -101,6 +101,12 @@ struct search {
     bool has_fences; /* else it is all in memory */
 };
 
+/* Where a file offset of a segment is; of one that in_segment refused, likewise. */
+static uint64_t address_at(const struct image_segment *segment, uint64_t offset)
+{
+    return offset - segment->offset + segment->address;
+}
+
 static bool in_segment(const struct image_segment *segment, uint64_t address, uint64_t *ret)
 {
     *ret = address - segment->address + segment->offset;
@@ -168,7 +174,7 @@ static void put_fence(struct search *s, uint32_t i)
     struct function one;
     if (!s->has_fences || f->fences.n >= FUNCTIONS_FENCES || !s->at(s, i, &one))
         return;
-    struct function_fence fence = {i, one.offset - s->segment->offset + s->segment->address};
+    struct function_fence fence = {i, address_at(s->segment, one.offset)};
     uint32_t at = fence_at(f, fence.address);
     if ((at > 0 && f->fences.p[at - 1].i >= i) || (at < f->fences.n && f->fences.p[at].i <= i) ||
         vec_append(&f->fences, fence) < 0)
@@ -182,7 +188,7 @@ static void put_fence(struct search *s, uint32_t i)
  * middle. Each look is one read. */
 static void approach(struct search *s, uint64_t offset, uint32_t *from, uint32_t *to)
 {
-    const uint64_t address = offset - s->segment->offset + s->segment->address;
+    const uint64_t address = address_at(s->segment, offset);
     uint64_t low = s->segment->address, high = low + s->segment->size;
     const uint32_t fence = s->has_fences ? fence_at(s->f, address) : 0;
     if (fence > 0) {
@@ -203,10 +209,10 @@ static void approach(struct search *s, uint64_t offset, uint32_t *from, uint32_t
         put_fence(s, last);
         if (!is_before(s, first, offset)) {
             *to = first;
-            high = s->at(s, first, &one) ? one.offset - s->segment->offset + s->segment->address : high;
+            high = s->at(s, first, &one) ? address_at(s->segment, one.offset) : high;
         } else if (is_before(s, last, offset)) {
             *from = last + 1;
-            low = s->at(s, last, &one) ? one.offset - s->segment->offset + s->segment->address : low;
+            low = s->at(s, last, &one) ? address_at(s->segment, one.offset) : low;
         } else {
             *from = first;
             *to = last;
