@@ -8,9 +8,10 @@ void blocks_begin(struct blocks *b)
     memset(b->of, 0, sizeof b->of);
 }
 
-/* The place of the block that begins at an offset: each has one, so neighbours never drive each other out. */
-static uint32_t place_of(const struct blocks_reader *r, uint64_t at)
+/* The block that begins at an offset: each has a place, so neighbours never drive each other out. */
+static struct bytes block_of(void *of, uint64_t at)
 {
+    const struct blocks_reader *r = of;
     struct blocks *b = r->blocks;
     uint32_t i = (uint32_t)(at / BLOCKS_SIZE % BLOCKS);
     if (b->of[i] != r || b->at[i] != at) {
@@ -18,25 +19,14 @@ static uint32_t place_of(const struct blocks_reader *r, uint64_t at)
         b->of[i] = b->n[i] ? r : NULL;
         b->at[i] = at;
     }
-    return i;
+    return bytes_of(b->bytes[i], b->n[i]);
 }
 
 static size_t read_of(void *of, uint64_t offset, void *to, size_t n)
 {
     const struct blocks_reader *r = of;
-    size_t done = 0;
-    if (n > BLOCKS_SIZE)
-        return source_read_some(&r->source, offset, to, n);
-    while (done < n) {
-        uint64_t in = (offset + done) % BLOCKS_SIZE;
-        uint32_t i = place_of(r, offset + done - in);
-        size_t there = r->blocks->n[i], part = there > in ? min_of(n - done, (size_t)(there - in)) : 0;
-        if (part == 0)
-            break;
-        memcpy((uint8_t *)to + done, r->blocks->bytes[i] + in, part);
-        done += part;
-    }
-    return done;
+    return n > BLOCKS_SIZE ? source_read_some(&r->source, offset, to, n)
+                           : source_read_pages(block_of, of, offset, to, n);
 }
 
 struct source blocks_source(struct blocks *b, struct blocks_reader *reader, const struct source *of)

@@ -13,7 +13,7 @@
 
 /* A call is worth some 2 KiB (ALLOWANCE_CALL); 64 blocks are a quarter of a megabyte, and with 32 a third
  * more is read again. */
-#define BLOCKS_SIZE 4096u
+#define BLOCKS_SIZE SOURCE_PAGE
 #define BLOCKS      64u
 
 /* A file that is read by blocks. */

@@ -39,34 +39,39 @@ struct source source_read_by(source_read_fn read, void *of, uint64_t size)
     return (struct source){.fd = -1, .size = size, .read = read, .of = of};
 }
 
-/* The place that a page is in, or is put into. */
-static uint32_t near_place(struct source_near *near, uint64_t at)
+size_t source_read_pages(source_page_fn page, void *of, uint64_t offset, void *to, size_t n)
 {
+    size_t done = 0;
+    while (done < n) {
+        const uint64_t in = (offset + done) % SOURCE_PAGE;
+        const struct bytes there = page(of, offset + done - in);
+        if (there.n <= in)
+            break;
+        const size_t part = min_of(n - done, (size_t)(there.n - in));
+        memcpy((uint8_t *)to + done, there.p + in, part);
+        done += part;
+    }
+    return done;
+}
+
+/* A page, where it is or is put. */
+static struct bytes near_page(void *of, uint64_t at)
+{
+    struct source_near *near = of;
     for (uint32_t i = 0; i < SOURCE_NEAR; i++)
         if (near->n[i] && near->at[i] == at)
-            return i;
+            return bytes_of(near->bytes[i], near->n[i]);
     uint32_t i = near->n_read++ % SOURCE_NEAR;
     near->at[i] = at;
     near->n[i] = source_read_some(near->of, at, near->bytes[i], SOURCE_PAGE);
-    return i;
+    return bytes_of(near->bytes[i], near->n[i]);
 }
 
 static size_t read_by_pages(void *of, uint64_t offset, void *to, size_t n)
 {
-    struct source_near *near = of;
-    size_t done = 0;
-    if (n > SOURCE_PAGE)
-        return source_read_some(near->of, offset, to, n);
-    while (done < n) {
-        uint64_t in = (offset + done) % SOURCE_PAGE;
-        uint32_t i = near_place(near, offset + done - in);
-        size_t part = near->n[i] > in ? min_of(n - done, near->n[i] - in) : 0;
-        memcpy((char *)to + done, near->bytes[i] + in, part);
-        done += part;
-        if (part == 0)
-            break;
-    }
-    return done;
+    const struct source_near *near = of;
+    return n > SOURCE_PAGE ? source_read_some(near->of, offset, to, n)
+                           : source_read_pages(near_page, of, offset, to, n);
 }
 
 struct source source_by_pages(const struct source *of, struct source_near *near)
@@ -123,36 +128,28 @@ static size_t read_near(const struct source *s, uint64_t offset, void *to, size_
 /* No page begins there. */
 #define NO_PAGE UINT64_MAX
 
-static const uint8_t *page_of(const struct source *s, uint64_t at)
+static struct bytes page_of(void *of, uint64_t at)
 {
+    const struct source *s = of;
     struct source_pages *p = s->pages;
     for (uint32_t i = 0; i < min_of(p->n, SOURCE_PAGES); i++)
         if (p->at[i] == at)
-            return p->bytes[i];
+            return bytes_of(p->bytes[i], SOURCE_PAGE);
     uint32_t i = p->n % SOURCE_PAGES;
     p->at[i] = NO_PAGE;
     allowance_charge(s->allowance, SOURCE_PAGE);
     if (errand_pread(s->fd, p->bytes[i], SOURCE_PAGE, (off_t)at, s->owner) != SOURCE_PAGE)
-        return NULL;
+        return bytes_of(NULL, 0);
     p->at[i] = at;
     p->n++;
-    return p->bytes[i];
+    return bytes_of(p->bytes[i], SOURCE_PAGE);
 }
 
 static size_t read_process(const struct source *s, uint64_t offset, uint8_t *to, size_t n)
 {
-    size_t done = 0;
     if (n > SOURCE_PAGE)
         return (size_t)max_of(errand_pread(s->fd, to, n, (off_t)offset, s->owner), (ssize_t)0);
-    while (done < n) {
-        size_t in = (size_t)((offset + done) % SOURCE_PAGE), part = min_of(n - done, SOURCE_PAGE - in);
-        const uint8_t *page = page_of(s, offset + done - in);
-        if (!page)
-            break;
-        memcpy(to + done, page + in, part);
-        done += part;
-    }
-    return done;
+    return source_read_pages(page_of, (struct source *)s, offset, to, n); /* it is not written to */
 }
 
 size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_t n)
