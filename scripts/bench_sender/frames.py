@@ -1,5 +1,6 @@
 """What a frame of a runtime's costs: the same program with few and with many frames below the function that it stays in, each
 calling the next one; what a tick costs more, by frame. Builds are attached at once, so that they see the same."""
+import os
 import pathlib
 import re
 import shutil
@@ -15,6 +16,7 @@ HZ = 4000
 OTHERS_NS = 45  # a tick that hits another process
 TO_WORK_S, WARM_UP_S = 1, 2  # for the program, before a profiler comes; once that has sampled
 AT_WORK_S = 120  # at most, on a busy machine
+READS, REPEATS = 1000, 2000  # of reads.bpf.c in one run, and runs of it
 
 
 def python(n, itself):
@@ -105,9 +107,30 @@ def tick_ns(program, builds, seconds):
         started.wait()
 
 
+def read_ns(folder):
+    """What it costs a BPF program here to read a word of a process's memory: the least for a frame that has to be looked at."""
+    source = pathlib.Path(__file__).with_name("reads.bpf.c")
+    program, packet, pinned = folder / "reads.o", folder / "packet", f"/sys/fs/bpf/pg-reads-{os.getpid()}"
+    packet.write_bytes(bytes(64))
+    subprocess.run(["clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", f"-I/usr/include/{os.uname().machine}-linux-gnu", "-c", source,
+                    "-o", program], check=True)
+    subprocess.run(["bpftool", "prog", "load", program, pinned, "type", "classifier"], check=True)
+    try:
+        said = subprocess.run(["bpftool", "prog", "run", "pinned", pinned, "data_in", packet, "repeat", str(REPEATS)], check=True,
+                              capture_output=True, text=True).stdout
+    finally:
+        os.unlink(pinned)
+    result, ns = map(int, re.search(r"Return value: (\d+), duration \(average\): (\d+)ns", said).groups())
+    if result:
+        raise SystemExit(f"reads.bpf.c cannot read: {result}")
+    return ns / READS
+
+
 def table(builds, only, rounds, seconds, with_python):
     """False: one of them, of the last build, costs more than is wanted."""
     kept = True
+    with tempfile.TemporaryDirectory(prefix="pg-bench-") as folder:
+        print(f"A read of a word of a process's memory takes {read_ns(pathlib.Path(folder)):.0f} ns here.\n")
     print(f"| ns a frame (of {DEPTHS[1] - DEPTHS[0]}, {HZ} Hz, {rounds} × {seconds} s) | wanted | "
           + " | ".join(str(b) for b in builds) + " |\n|---|" + "---|" * (len(builds) + 1))
     for kind in KINDS:
