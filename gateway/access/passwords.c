@@ -290,7 +290,6 @@ static void run_job(struct passwords *p, struct password_job *job)
 static void *run(void *arg)
 {
     struct passwords *p = arg;
-    pthread_setname_np(pthread_self(), "passwords");
     pthread_mutex_lock(&p->lock);
     while (!p->stopping) {
         if (!p->queue.first) {
@@ -310,7 +309,7 @@ static int start_thread(struct passwords *p)
 {
     if (p->has_thread)
         return 0;
-    int r = thread_begin(&p->thread, NULL, run, p);
+    int r = thread_begin(&p->thread, NULL, "passwords", run, p);
     p->has_thread = r == 0;
     return r;
 }

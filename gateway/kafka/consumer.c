@@ -320,7 +320,7 @@ static bool close_in_time(struct consumer *c, uint64_t deadline_ns)
     const uint64_t patience = patience_ns(c, deadline_ns);
     struct timespec until;
     void *kept;
-    if (thread_begin(&c->closer, NULL, close_kafka, c) < 0)
+    if (thread_begin(&c->closer, NULL, "kafka close", close_kafka, c) < 0)
         return false;
     clock_gettime(CLOCK_MONOTONIC, &until);
     const uint64_t ns = (uint64_t)until.tv_nsec + patience;

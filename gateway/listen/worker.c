@@ -176,9 +176,6 @@ static void end(struct worker *w)
 static void *run(void *arg)
 {
     struct worker *w = arg;
-    char name[16];
-    snprintf(name, sizeof name, "worker%u", w->index);
-    pthread_setname_np(pthread_self(), name);
     if (begin(w) < 0) {
         end(w);
         set_state(w, WORKER_FAILED);
@@ -197,7 +194,9 @@ static void *run(void *arg)
 
 int worker_start(struct worker *w, struct error *e)
 {
-    int r = thread_begin(&w->thread, NULL, run, w);
+    char name[16];
+    snprintf(name, sizeof name, "worker%u", w->index);
+    int r = thread_begin(&w->thread, NULL, name, run, w);
     if (r < 0)
         return error_set(e, r, "starting worker %u: %s", w->index, strerror(-r));
     w->has_thread = true;

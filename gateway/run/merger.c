@@ -62,7 +62,7 @@ int merger_new(struct merger **ret, struct io_loop *loop)
     m->last = &m->first;
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
-    int r = thread_begin(&m->thread, NULL, run, m);
+    int r = thread_begin(&m->thread, NULL, "merge", run, m);
     if (r < 0) {
         free(m);
         return r;

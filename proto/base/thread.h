@@ -10,7 +10,9 @@
 
 #include <pthread.h>
 
-/* pthread_create(3), but for that: 0 or a negative errno; the caller's own signals stay as they are. */
-int thread_begin(pthread_t *ret, const pthread_attr_t *attributes, void *(*run)(void *), void *arg);
+/* pthread_create(3), but for that: 0 or a negative errno; the caller's own signals stay as they are. `name`
+ * is what `top -H` calls it, 15 bytes at most (pthread_setname_np(3)). */
+int thread_begin(pthread_t *ret, const pthread_attr_t *attributes, const char *name, void *(*run)(void *),
+                 void *arg);
 
 #endif

@@ -612,7 +612,6 @@ static void *run(void *arg)
 {
     struct journal *j = arg;
     uint64_t next_expiry = clock_monotonic() + look_every(j);
-    pthread_setname_np(pthread_self(), "journal");
     if (j->options.begin)
         j->options.begin();
     pthread_mutex_lock(&j->lock);
@@ -696,7 +695,7 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
         expire(j);
         r = make_places(j, 1);
     }
-    if (r == 0 && (r = thread_begin(&j->thread, NULL, run, j)) < 0)
+    if (r == 0 && (r = thread_begin(&j->thread, NULL, "journal", run, j)) < 0)
         error_set(e, r, "no thread for the journal: %s", strerror(-r));
     if (r < 0) {
         release(j);

@@ -231,7 +231,7 @@ static struct runner *take_runner(void)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, 2 * ERRAND_STACK);
     our_pid = getpid();
-    int failed = thread_begin(&thread, &attr, run, r);
+    int failed = thread_begin(&thread, &attr, "errand", run, r);
     pthread_attr_destroy(&attr);
     if (failed) {
         sem_destroy(&r->wake);

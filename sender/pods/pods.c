@@ -274,7 +274,7 @@ static int start(struct pods *p, const char *where, struct error *e)
     if (!p->path || !p->deadline)
         return error_set(e, -ENOMEM, "out of memory");
     p->is_wanted = true; /* the names of what runs already */
-    r = thread_begin(&p->thread, NULL, run, p);
+    r = thread_begin(&p->thread, NULL, "pods", run, p);
     p->is_running = r == 0;
     return r == 0 ? 0 : error_set(e, r, "no thread can be made: %s", strerror(-r));
 }

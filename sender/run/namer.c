@@ -168,7 +168,7 @@ int namer_new(struct namer **ret, const struct namer_options *options)
     if (r == 0) {
         n->naming.words = options->words;
         binaries_configure(n->naming.binaries, &options->binaries);
-        r = thread_begin(&n->thread, NULL, run, n);
+        r = thread_begin(&n->thread, NULL, "namer", run, n);
     }
     if (r < 0) {
         namer_free(n);

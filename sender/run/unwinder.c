@@ -290,7 +290,7 @@ int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct known *k
     loader_rest(&u->loader);
     known_rest(known);
     malloc_trim(0);
-    int r = thread_begin(&u->thread, NULL, run, u);
+    int r = thread_begin(&u->thread, NULL, "unwinder", run, u);
     if (r < 0) {
         unwinder_free(u);
         return r;

@@ -410,7 +410,7 @@ int words_new(struct words **ret, const struct words_options *options)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&w->answered_some, &monotonic);
-    int r = w->calls ? thread_begin(&w->thread, NULL, run, w) : -ENOMEM;
+    int r = w->calls ? thread_begin(&w->thread, NULL, "words", run, w) : -ENOMEM;
     if (r < 0) {
         if (w->calls)
             calls_let_go(w->calls);

@@ -184,7 +184,7 @@ int fetch_new(struct fetch **ret, void (*begin)(void), struct error *e)
     pthread_cond_init(&f->wanted, NULL);
     int r = load(&f->library, e);
     asking = f;
-    if (r == 0 && (r = thread_begin(&f->thread, NULL, run, f)) < 0)
+    if (r == 0 && (r = thread_begin(&f->thread, NULL, "debuginfod", run, f)) < 0)
         r = error_set(e, r, "no thread can be made for debuginfod");
     if (r < 0) {
         free(f);

@@ -129,7 +129,7 @@ static int start(struct writer *w)
     int r = -pthread_attr_init(&attributes);
     if (r == 0) {
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        r = thread_begin(&thread, &attributes, run, w);
+        r = thread_begin(&thread, &attributes, "file", run, w);
         pthread_attr_destroy(&attributes);
     }
     return r;

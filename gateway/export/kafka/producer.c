@@ -496,7 +496,6 @@ static void wait_until(struct producer *p, uint64_t t)
 static void *run(void *arg)
 {
     struct producer *p = arg;
-    pthread_setname_np(pthread_self(), "kafka");
     for (bool was_ending = false;;) {
         pthread_mutex_lock(&p->lock);
         const bool is_ending = p->is_ending;
@@ -674,7 +673,7 @@ int producer_new(struct sender *ret, struct io_loop *loop, const struct producer
     p->queue.came = on_offer;
     p->queue.user = p;
     r = r < 0 ? error_set(e, r, "out of memory") : open_kafka(p, e);
-    if (r == 0 && (r = thread_begin(&p->thread, NULL, run, p)) < 0) {
+    if (r == 0 && (r = thread_begin(&p->thread, NULL, "kafka", run, p)) < 0) {
         close_kafka(p);
         error_set(e, r, "no thread for it: %s", strerror(-r));
     }

@@ -162,9 +162,6 @@ static void refuse_all(struct lanes *l, const struct lane_inbox *of)
 
 static void begin(const struct lane *lane)
 {
-    char name[16];
-    snprintf(name, sizeof name, "lane%u", lane->index);
-    pthread_setname_np(pthread_self(), name);
     /* Linux: of the thread alone (setpriority(2), "C library/kernel differences"). Where it is not allowed a
      * lane is like a worker. */
     setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + LANES_NICE);
@@ -294,7 +291,9 @@ int lanes_add(struct lanes *l, void *context)
         *lane = (struct lane){.lanes = l, .index = l->n, .context = context};
         lane->last = &lane->first;
         sem_init(&lane->wake, 0, 0);
-        r = thread_begin(&lane->thread, NULL, run, lane);
+        char name[16];
+        snprintf(name, sizeof name, "lane%u", lane->index);
+        r = thread_begin(&lane->thread, NULL, name, run, lane);
     }
     if (r == 0) {
         l->n++;

@@ -18,12 +18,32 @@ UNIT(no_signal_comes_to_it)
     sigset_t before, after, held;
     pthread_t thread;
     pthread_sigmask(SIG_SETMASK, NULL, &before);
-    ck_assert_int_eq(thread_begin(&thread, NULL, note_held, &held), 0);
+    ck_assert_int_eq(thread_begin(&thread, NULL, "held", note_held, &held), 0);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     for (size_t i = 0; i < ARRAY_LEN(what_people_send); i++) {
         ck_assert_int_eq(sigismember(&held, what_people_send[i]), 1);
         ck_assert_int_eq(sigismember(&after, what_people_send[i]), sigismember(&before, what_people_send[i]));
+    }
+}
+
+static void *note_name(void *name)
+{
+    ck_assert_int_eq(pthread_getname_np(pthread_self(), name, 16), 0);
+    return NULL;
+}
+
+UNIT(it_has_a_name_from_the_beginning)
+{
+    static const char *const given[] = {"unwinder", "one of more than 15 bytes"}, *const got[] = {
+                                                                                      "unwinder",
+                                                                                      "one of more tha"};
+    for (size_t i = 0; i < ARRAY_LEN(given); i++) {
+        char name[16];
+        pthread_t thread;
+        ck_assert_int_eq(thread_begin(&thread, NULL, given[i], note_name, name), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_str_eq(name, got[i]);
     }
 }
 
@@ -33,6 +53,6 @@ UNIT(one_that_cannot_be_had_is_an_error)
     pthread_t thread;
     ck_assert_int_eq(pthread_attr_init(&attributes), 0);
     ck_assert_int_eq(pthread_attr_setstacksize(&attributes, (size_t)1 << 46), 0);
-    ck_assert_int_lt(thread_begin(&thread, &attributes, note_held, NULL), 0);
+    ck_assert_int_lt(thread_begin(&thread, &attributes, "none", note_held, NULL), 0);
     pthread_attr_destroy(&attributes);
 }
