@@ -18,10 +18,12 @@ struct mapping_field {
     uint32_t number;
     const char
         *name; /* as the .proto has it; in JSON it is profileTypeID for profile_typeID, and both are read */
-    enum field_type kind; /* INT64, quoted in JSON; INT32; BOOL, DOUBLE, STRING, BYTES, ENUM, MESSAGE */
+    enum field_type
+        kind; /* INT64, quoted in JSON; INT32; BOOL, DOUBLE, STRING, BYTES, ENUM, MESSAGE; written, any */
     bool is_repeated;
-    const struct mapping_message *message; /* of MESSAGE */
+    const struct mapping_message *message; /* of MESSAGE, or NULL: `ours` */
     const char *const *words;              /* of ENUM: [value], and NULL behind the last */
+    enum message ours;                     /* of fields.def: these are only written */
 };
 
 /* Messages inside one another are as many as tables are: they do not refer to themselves. */

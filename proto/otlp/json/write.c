@@ -58,6 +58,7 @@ static const struct field *row_of(const struct frame *f, struct field *room)
     const struct mapping_field *m = &f->mapping->fields[f->row];
     *room = (struct field){.number[PROFILES_LAYOUT_1_10] = (uint8_t)m->number,
                            .type = (uint8_t)m->kind,
+                           .message = (uint8_t)m->ours,
                            .repeated = m->is_repeated};
     return room;
 }
@@ -86,6 +87,7 @@ static void put_number(struct json *j, enum field_type type, uint64_t v)
     case FIELD_ENUM:
     case FIELD_INT32: json_i64(j, (int32_t)v); break;
     case FIELD_UINT32: json_u64(j, (uint32_t)v); break;
+    case FIELD_SFIXED64:
     case FIELD_INT64: json_quoted_i64(j, (int64_t)v); break;
     case FIELD_BOOL: json_bool(j, v != 0); break;
     case FIELD_DOUBLE:
@@ -260,9 +262,11 @@ static int step(struct writing *w)
     if (field_wire(field) != WIRE_LEN)
         return put_numbers(w, f, field, &found);
     put_before(w->json, f, field);
-    if (field->type == FIELD_MESSAGE)
-        return f->mapping ? open_mapping(w, f->mapping->fields[f->row].message, found.bytes)
-                          : open_message(w, (enum message)field->message, found.bytes);
+    if (field->type == FIELD_MESSAGE) {
+        const struct mapping_message *mapping = f->mapping ? f->mapping->fields[f->row].message : NULL;
+        return mapping ? open_mapping(w, mapping, found.bytes)
+                       : open_message(w, (enum message)field->message, found.bytes);
+    }
     put_text(w->json, (enum field_type)field->type, found.bytes);
     return w->json->r;
 }
@@ -276,12 +280,6 @@ static int finish(struct writing *w, int r)
     return r;
 }
 
-int json_put_message(struct json *j, enum message message, struct bytes bytes)
-{
-    struct writing w = {.json = j, .may_merge = bytes.n};
-    return finish(&w, open_message(&w, message, bytes));
-}
-
 _Static_assert((int)MAPPING_MALFORMED == (int)PROFILES_MALFORMED, "what finish says is said on");
 
 int mapping_write(const struct mapping_message *m, struct bytes message, struct json *j)
@@ -293,7 +291,8 @@ int mapping_write(const struct mapping_message *m, struct bytes message, struct 
 int profiles_json_write(struct bytes body, struct buffer *out)
 {
     struct json j = JSON_INIT(out);
-    int r = json_put_message(&j, MESSAGE_REQUEST, body);
+    struct writing w = {.json = &j, .may_merge = body.n};
+    int r = finish(&w, open_message(&w, MESSAGE_REQUEST, body));
     if (r == 0)
         r = buffer_add_str(out, "\n");
     if (r != 0)

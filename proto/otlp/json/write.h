@@ -5,8 +5,7 @@
 #ifndef PROTO_OTLP_JSON_WRITE_H
 #define PROTO_OTLP_JSON_WRITE_H
 
-#include "proto/base/json.h"
-#include "proto/otlp/layouts/fields.h"
+#include "proto/base/buffer.h"
 
 /* Appends an ExportProfilesServiceRequest (protobuf of 1.10) as one line, '\n' included: lowerCamelCase keys
  * in the order of their numbers, 64-bit integers as strings, traceId, spanId and profileId in hex, other
@@ -16,8 +15,5 @@
  * Iterative. 0; PROFILES_MALFORMED (proto/otlp/view/profiles.h): not such a message, or nested deeper than a
  * decoder takes; -ENOMEM; -ENOBUFS: longer than out->max. On failure nothing is appended. Any thread. */
 int profiles_json_write(struct bytes body, struct buffer *out);
-
-/* The same of any message of the table, as an object of a document; on failure part of it stands there. */
-int json_put_message(struct json *j, enum message message, struct bytes bytes);
 
 #endif

@@ -66,6 +66,7 @@ enum wire_type field_wire(const struct field *f)
 {
     switch ((enum field_type)f->type) {
     case FIELD_FIXED64:
+    case FIELD_SFIXED64:
     case FIELD_DOUBLE: return WIRE_I64;
     case FIELD_INT32:
     case FIELD_UINT32:

@@ -77,6 +77,7 @@ enum field_type {
     FIELD_INT64,
     FIELD_UINT64,
     FIELD_FIXED64,
+    FIELD_SFIXED64,
     FIELD_BOOL,
     FIELD_ENUM,
     FIELD_DOUBLE,

@@ -309,7 +309,7 @@ UNIT(json_values)
         "{\"kvlistValue\":{}}}]}}");
 }
 
-/* 300 arrays in one another, and every truncation of a valid value: valid JSON, no crash. */
+/* 300 arrays in one another, and every truncation of a valid value: valid JSON, or nothing. */
 UNIT(json_of_hostile_values)
 {
     uint8_t deep[4096];
@@ -326,17 +326,19 @@ UNIT(json_of_hostile_values)
                      .value = {.kind = ATTR_ARRAY, .text = bytes_of(deep + at, sizeof deep - at)}};
     b->resources[0].attrs = &a;
     struct buffer out = BUFFER_INIT(0);
-    ck_assert_int_eq(metrics_encode_json(b, &out), 0);
-    out.p[out.n - 1] = 0;
-    json_tokener *tokener = json_tokener_new_ex(400);
-    json_object *parsed = unit_made(json_tokener_parse_ex(tokener, (char *)out.p, (int)out.n));
-    json_object_put(parsed);
-    json_tokener_free(tokener);
-    buffer_release(&out);
+    ck_assert_int_eq(metrics_encode_json(b, &out), -EBADMSG);
+    uint32_t taken = 0;
     for (size_t n = 0; n <= sizeof nested; n++) {
         a.value = (struct attr_value){.kind = ATTR_KVLIST, .text = bytes_of(nested, n)};
-        free(json_of(b));
+        ck_assert_uint_eq(out.n, 0);
+        if (metrics_encode_json(b, &out) == 0) {
+            free(json_of(b));
+            taken++;
+            out.n = 0;
+        }
     }
+    ck_assert_uint_ge(taken, 2); /* none of it, and all */
+    buffer_release(&out);
     metric_batch_free(b);
 }
 
@@ -442,7 +444,7 @@ UNIT(an_exemplar_is_in_both_encodings)
     e.real = 0.5;
     memset(e.span_id, 0, sizeof e.span_id);
     json = json_of(b);
-    ck_assert_ptr_nonnull(strstr(json, "\"asDouble\":0.5,\"spanId\":\"\",\"traceId\":\"ab"));
+    ck_assert_ptr_nonnull(strstr(json, "\"asDouble\":0.5,\"traceId\":\"ab"));
     free(json);
     point->stale = true; /* no value, no example of it */
     json = json_of(b);
