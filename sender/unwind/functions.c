@@ -61,17 +61,15 @@ int functions_open(struct functions *ret, const struct source *s)
 {
     struct functions f = {0};
     struct elf elf;
-    int r = image_read(&f.image, s);
+    int r = elf_read(&elf, s) == 0 ? image_read(&f.image, s, &elf) : IMAGE_NONE;
     if (r != 0)
         return r;
-    if (elf_read(&elf, s) == 0) {
-        r = go_open(&f.go, s, &elf);
-        if (r == GO_NONE) /* else it is all in there */
-            f.debug = (struct cfi_section){.source = s,
-                                           .offset = elf.debug_frame.offset,
-                                           .size = min_of(elf.debug_frame.size, (uint64_t)IMAGE_FRAMES_MAX),
-                                           .is_debug = true};
-    }
+    r = go_open(&f.go, s, &elf);
+    if (r == GO_NONE) /* else it is all in there */
+        f.debug = (struct cfi_section){.source = s,
+                                       .offset = elf.debug_frame.offset,
+                                       .size = min_of(elf.debug_frame.size, (uint64_t)IMAGE_FRAMES_MAX),
+                                       .is_debug = true};
     if (r >= 0)
         r = make_list(&f);
     if (r < 0)

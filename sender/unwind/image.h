@@ -9,13 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sender/symbolize/elf/source.h"
+#include "sender/symbolize/elf/elf.h"
 #include "sender/unwind/cfi.h"
 
 /* Executable PT_LOAD segments; linkers make one, Go and BOLT two or three. */
-#define IMAGE_SEGMENTS_MAX 16u
-/* Program and section headers looked at. */
-#define IMAGE_HEADERS_MAX 1024u
+#define IMAGE_SEGMENTS_MAX ELF_SEGMENTS_MAX
 /* Call frame information looked at of one file: librustc_driver (154 MB) has 9 MB, Chromium about 20. */
 #define IMAGE_FRAMES_MAX (64u << 20)
 
@@ -37,10 +35,10 @@ struct image {
     bool has_c_library;     /* … and this, or it needs nothing but the dynamic linker: makecontext(3) is */
 };
 
-/* Reads it; the source must outlive it. 0; IMAGE_NONE for what is no such file, or damaged. The caller
- * releases with cfi_release(&ret->frames). */
+/* Reads what elf_read has not; the source must outlive it. 0; IMAGE_NONE for what is no such file, or
+ * damaged. The caller releases with cfi_release(&ret->frames). */
 #define IMAGE_NONE 1
-int image_read(struct image *ret, const struct source *of);
+int image_read(struct image *ret, const struct source *of, const struct elf *elf);
 
 /* Looks for the code that a signal handler returns to in [from, to) of the file: musl and Go do not say that
  * it is that. False: it is not there. */

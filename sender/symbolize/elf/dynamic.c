@@ -36,6 +36,10 @@ static void take_entry(struct dynamic *d, const Elf64_Dyn *entry)
     case DT_JMPREL: d->plt = value; break;
     case DT_PLTRELSZ: d->plt_size = value; break;
     case DT_FLAGS_1: d->flags = value; break;
+    case DT_NEEDED:
+        if (d->n_needed < DYNAMIC_NEEDED_MAX)
+            d->needed[d->n_needed++] = value;
+        break;
     default: break;
     }
 }
@@ -48,11 +52,9 @@ const Elf64_Phdr *dynamic_header(const struct dynamic *d, uint32_t type)
     return NULL;
 }
 
-bool dynamic_open(struct dynamic *d, const struct source *of)
+bool dynamic_open(struct dynamic *d, const struct source *s)
 {
-    struct source_near near;
-    const struct source pages = source_by_pages(of, &near), *s = &pages;
-    *d = (struct dynamic){.source = of};
+    *d = (struct dynamic){.source = s};
     const Elf64_Ehdr *h = &d->header;
     if (!source_read(s, 0, &d->header, sizeof d->header) || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 ||
         h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64 ||
@@ -62,15 +64,15 @@ bool dynamic_open(struct dynamic *d, const struct source *of)
     if (!source_read(s, h->e_phoff, d->program, n_program * sizeof *d->program))
         return false;
     d->n_program = n_program;
+    Elf64_Dyn entry[DYNAMIC_ENTRIES_MAX];
     const Elf64_Phdr *dynamic = dynamic_header(d, PT_DYNAMIC);
-    uint64_t n = dynamic ? min_of(dynamic->p_filesz / sizeof(Elf64_Dyn), (uint64_t)DYNAMIC_ENTRIES_MAX) : 0;
-    for (uint64_t i = 0; i < n; i++) {
-        Elf64_Dyn entry;
-        if (!source_read(s, dynamic->p_offset + i * sizeof entry, &entry, sizeof entry) ||
-            entry.d_tag == DT_NULL)
-            break;
-        take_entry(d, &entry);
-    }
+    size_t n = 0;
+    if (dynamic)
+        n = source_read_some(s, dynamic->p_offset, entry,
+                             (size_t)min_of(dynamic->p_filesz, (uint64_t)sizeof entry)) /
+            sizeof *entry;
+    for (size_t i = 0; i < n && entry[i].d_tag != DT_NULL; i++)
+        take_entry(d, &entry[i]);
     return d->symbols && d->strings;
 }
 

@@ -19,6 +19,7 @@
 #define DYNAMIC_ENTRIES_MAX 1024u
 #define DYNAMIC_CHAIN_MAX   1024u
 #define DYNAMIC_NAME_MAX    96u
+#define DYNAMIC_NEEDED_MAX  4u
 
 struct dynamic {
     const struct source *source; /* the caller's */
@@ -28,8 +29,10 @@ struct dynamic {
     /* What the dynamic section says, as ELF addresses and sizes; 0: nothing. */
     uint64_t symbols, strings, hash, gnu_hash;
     uint64_t relocations, relocations_size, plt, plt_size;
-    uint64_t n_relative;          /* of the relocations the first so many, which name no symbol */
-    uint64_t strings_size, flags; /* DT_FLAGS_1 */
+    uint64_t n_relative;                 /* of the relocations the first so many, which name no symbol */
+    uint64_t strings_size, flags;        /* DT_FLAGS_1 */
+    uint64_t needed[DYNAMIC_NEEDED_MAX]; /* names of the first files that it needs, in the strings */
+    uint32_t n_needed;
 };
 
 /* Reads headers and the dynamic section; the source must stay. False: it is no such file, or has no dynamic

@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/symbolize/elf/eh_index.h"
 
+#include <stddef.h>
+
 /* Version, three encodings, 4 bytes, how many; then the entries. */
 struct header {
     uint8_t version, frame_encoding, count_encoding, table_encoding;
     int32_t frame;
     uint32_t n;
 };
-#define ENCODING_UDATA4  0x03u
-#define ENCODING_DATAREL 0x3bu
+_Static_assert(sizeof(struct header) == EH_INDEX_HEAD, "as in the file");
+enum { PCREL_SDATA4 = 0x1b, UDATA4 = 0x03, DATAREL_SDATA4 = 0x3b };
 
 bool eh_index_open(struct eh_index *x, const struct dynamic *d)
 {
     const Elf64_Phdr *segment = dynamic_header(d, PT_GNU_EH_FRAME);
-    struct header header;
-    if (!segment || !dynamic_read(d, segment->p_vaddr, &header, sizeof header) || header.version != 1 ||
-        header.count_encoding != ENCODING_UDATA4 || header.table_encoding != ENCODING_DATAREL)
+    struct header h;
+    if (!segment || segment->p_filesz < sizeof h || !dynamic_read(d, segment->p_vaddr, &h, sizeof h) ||
+        h.version != 1)
         return false;
-    *x = (struct eh_index){d, segment->p_vaddr, header.n};
+    *x = (struct eh_index){.in = d, .base = segment->p_vaddr};
+    if (h.frame_encoding == PCREL_SDATA4)
+        x->frames = x->base + offsetof(struct header, frame) + (uint64_t)(int64_t)h.frame;
+    if (h.count_encoding == UDATA4 && h.table_encoding == DATAREL_SDATA4 &&
+        h.n <= (segment->p_filesz - sizeof h) / sizeof(struct eh_entry))
+        x->n = h.n;
     return true;
 }
 

@@ -17,10 +17,14 @@ struct eh_entry {
 struct eh_index {
     const struct dynamic *in; /* the caller's */
     uint64_t base;            /* the section's address */
-    uint32_t n;
+    uint64_t frames;          /* where the descriptions begin, .eh_frame; 0: not said as linkers say it */
+    uint32_t n;               /* entries; 0: there are none, or not in the one form that linkers write */
 };
 
-/* False: there is none, or not in the one form that linkers write. */
+/* Bytes in front of the entries. */
+#define EH_INDEX_HEAD 12u
+
+/* False: there is no such section. */
 bool eh_index_open(struct eh_index *x, const struct dynamic *d);
 
 /* n entries from the i-th on; false if the file does not have them. */

@@ -121,6 +121,7 @@ static const struct {
     {".go.buildinfo", offsetof(struct elf, go_build), false},
     {".noptrdata", offsetof(struct elf, go_data), false},
     {".data.rel.ro", offsetof(struct elf, fixed_data), false},
+    {".eh_frame", offsetof(struct elf, eh_frame), false},
     {".debug_frame", offsetof(struct elf, debug_frame), false},
     {".gnu_debuglink", offsetof(struct elf, debug_link), false},
     {".gnu_debugdata", offsetof(struct elf, mini_debug), false},
@@ -167,7 +168,8 @@ static void read_sections(struct elf *elf, const struct source *s, const Elf64_E
             read_notes(elf, s,
                        &(Elf64_Phdr){
                            .p_offset = one.sh_offset, .p_filesz = one.sh_size, .p_align = one.sh_addralign});
-        } else if (one.sh_type == SHT_PROGBITS && names.sh_offset <= s->size) {
+        } else if ((one.sh_type == SHT_PROGBITS || one.sh_type == SHT_X86_64_UNWIND) &&
+                   names.sh_offset <= s->size) {
             if (source_string(s, names.sh_offset + one.sh_name, name, sizeof name))
                 read_named(elf, s, name, &one);
         }

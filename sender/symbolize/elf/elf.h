@@ -58,7 +58,7 @@ struct elf {
     struct elf_section go_build;                  /* .go.buildinfo */
     struct elf_section go_data;                   /* .noptrdata, where older Go has its module */
     struct elf_section fixed_data;                /* .data.rel.ro */
-    struct elf_section debug_frame;
+    struct elf_section eh_frame, debug_frame;
     struct elf_section plt[3]; /* what linkers make to call into other files: .plt, .plt.got, .plt.sec */
     struct elf_section debug[ELF_DEBUG_N];
     struct elf_section debug_link, mini_debug; /* .gnu_debuglink, .gnu_debugdata */

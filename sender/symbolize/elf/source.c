@@ -76,7 +76,7 @@ static size_t read_by_pages(void *of, uint64_t offset, void *to, size_t n)
 
 struct source source_by_pages(const struct source *of, struct source_near *near)
 {
-    if (of->fd < 0)
+    if (of->fd < 0 || of->read)
         return *of;
     near->of = of;
     near->n_read = 0;

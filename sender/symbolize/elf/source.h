@@ -73,7 +73,8 @@ struct source_near {
     uint8_t bytes[SOURCE_NEAR][SOURCE_PAGE];
 };
 
-/* A source of what `of` has, which must stay, as `near` must: of a file through `near`, else as it is. */
+/* A source of what `of` has, which must stay, as `near` must: of a file through `near`; of one that is read
+ * by blocks already (blocks.h), and of memory, as it is. */
 struct source source_by_pages(const struct source *of, struct source_near *near);
 
 /* Whether its bytes can be had in place: .memory. */

@@ -30,7 +30,9 @@ static uint64_t offset_of(struct bytes file, void (*function)(void))
     struct image image;
     struct source s = source_memory(file);
     uint64_t address = (uint64_t)(uintptr_t)function - (uint64_t)(uintptr_t)__ehdr_start, offset, room;
-    ck_assert_int_eq(image_read(&image, &s), 0);
+    struct elf elf;
+    ck_assert_int_eq(elf_read(&elf, &s), 0);
+    ck_assert_int_eq(image_read(&image, &s, &elf), 0);
     ck_assert(image_offset(&image, address, &offset, &room));
     cfi_release(&image.frames);
     return offset;
@@ -243,7 +245,7 @@ UNIT(debug_frame_is_believed_where_nothing_else_is_said)
     struct image image;
     built_read(&b, "both", &s, &elf);
     ck_assert_uint_gt(elf.debug_frame.size, 0);
-    ck_assert_int_eq(image_read(&image, &s), 0);
+    ck_assert_int_eq(image_read(&image, &s, &elf), 0);
     ck_assert_uint_gt(image.n_table, 0);
     struct rows_file *f = opened(&s);
     ck_assert_int_eq(find(f, image.entry).cfa_offset, 48);
