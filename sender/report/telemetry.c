@@ -17,75 +17,10 @@ struct figure {
     double number;
 };
 
-#define FIGURES_MAX 64u
-
 struct figures {
-    struct figure at[FIGURES_MAX];
+    struct figure at[64];
     uint32_t n;
 };
-
-static void add(struct figures *f, struct figure figure)
-{
-    if (f->n < FIGURES_MAX)
-        f->at[f->n++] = figure;
-}
-
-#define LOST "Samples and records that did not arrive, by reason"
-#define ENDS "User stacks by how their unwinding ended"
-
-static void losses(struct figures *f, const struct telemetry *t)
-{
-    const struct {
-        const char *reason;
-        uint64_t n;
-    } lost[] = {
-        {"ring_full", t->sampler.lost},
-        {"interrupted", t->sampler.busy},
-        {"malformed", t->sampler.malformed},
-        {"exec_notice", t->sampler.exec_lost},
-        {"window", t->window_dropped},
-        {"pending", t->pending_dropped},
-        {"undelivered", t->delivery.lost},
-        {"rejected", t->delivery.rejected},
-        {"spool_full", t->spool.dropped},
-        {"process_notice", t->sampler.notices_lost},
-        {"wait_without_end", t->sampler.unended},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(lost); i++)
-        add(f, (struct figure){"profsend.lost", "{sample}", LOST, METRIC_SUM, "reason", lost[i].reason,
-                               (double)lost[i].n});
-}
-
-static void unwinding(struct figures *f, const struct telemetry *t)
-{
-    static const char *const ends[UNWIND_ENDS] = {
-        [UNWIND_END_ROOT] = "complete",         [UNWIND_END_DEPTH] = "too_deep",
-        [UNWIND_END_UNREADABLE] = "unreadable", [UNWIND_END_NOT_CODE] = "not_code",
-        [UNWIND_END_NO_RULE] = "no_rule",       [UNWIND_END_BAD_FRAME] = "bad_frame",
-        [UNWIND_END_OTHER_ABI] = "other_abi",   [UNWIND_END_MISSING] = "missing",
-    };
-    for (uint32_t i = 0; i < UNWIND_ENDS; i++)
-        if (ends[i])
-            add(f, (struct figure){"profsend.unwind.stacks", "{stack}", ENDS, METRIC_SUM, "end", ends[i],
-                                   (double)t->sampler.end[i]});
-}
-
-#define TABLES "Files and pages of code whose unwind tables were not loaded, by reason"
-
-static void refusals(struct figures *f, const struct telemetry *t)
-{
-    const struct {
-        const char *reason;
-        uint64_t n;
-    } refused[] = {
-        {"unpaid", t->tables_unpaid}, /* their user's programs have used up what reading them may cost */
-        {"no_room", t->tables_refused},
-        {"failed", t->tables_failed},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-        add(f, (struct figure){"profsend.unwind.refused", "{table}", TABLES, METRIC_SUM, "reason",
-                               refused[i].reason, (double)refused[i].n});
-}
 
 static double cost(const struct telemetry *t)
 {
@@ -93,80 +28,89 @@ static double cost(const struct telemetry *t)
     return t->sampler.taken ? (double)all / (double)t->sampler.taken / NSEC_PER_SEC : 0;
 }
 
+/* Figures of one name stand together. */
+static const char refused[] = "profsend.unwind.refused", lost[] = "profsend.lost",
+                  stacks[] = "profsend.unwind.stacks";
+
+/* clang-format off */
+#define SUM(name, unit, number, help)   {name, unit, help, METRIC_SUM, NULL, NULL, (double)(number)}
+#define GAUGE(name, unit, number, help) {name, unit, help, METRIC_GAUGE, NULL, NULL, (double)(number)}
+#define BY_REASON(name, unit, help, reason, number) {name, unit, help, METRIC_SUM, "reason", reason, (double)(number)}
+#define REFUSED(reason, number) \
+    BY_REASON(refused, "{table}", "Files and pages of code whose unwind tables were not loaded, by reason", reason, number)
+#define LOST(reason, number) BY_REASON(lost, "{sample}", "Samples and records that did not arrive, by reason", reason, number)
+#define ENDED(how, n) {stacks, "{stack}", "User stacks by how their unwinding ended", METRIC_SUM, "end", how, (double)(n)}
+#define SECONDS(ns)   ((double)(ns) / NSEC_PER_SEC)
+
 static void collect(struct figures *f, const struct telemetry *t)
 {
-    const struct figure rest[] = {
-        {"profsend.samples", "{sample}", "Samples taken, lost ones included", METRIC_SUM, NULL, NULL,
-         (double)t->sampler.taken},
-        {"profsend.sent", "{sample}", "Samples acknowledged by the receiver", METRIC_SUM, NULL, NULL,
-         (double)t->delivery.sent},
-        {"profsend.unwanted", "{sample}", "Samples that the rules of --relabel left out", METRIC_SUM, NULL,
-         NULL, (double)t->unwanted},
-        {"profsend.relabel.given_up", "{match}",
-         "Matches that the rules of --relabel gave up: too long, or too dear", METRIC_SUM, NULL, NULL,
-         (double)t->matches_given_up},
-        {"profsend.pods.asked", "{request}", "Times that a runtime or kubelet was asked for names of pods",
-         METRIC_SUM, NULL, NULL, (double)t->pods.asked},
-        {"profsend.pods.failed", "{request}", "Of these, without an answer", METRIC_SUM, NULL, NULL,
-         (double)t->pods.failed},
-        {"profsend.requests", "{request}", "Requests handed to the exporter", METRIC_SUM, NULL, NULL,
-         (double)t->delivery.requests},
-        {"profsend.retries", "{attempt}", "Attempts that failed and were repeated", METRIC_SUM, NULL, NULL,
-         (double)t->delivery.retries},
-        {"profsend.windows", "{window}", "Windows of samples that were named", METRIC_SUM, NULL, NULL,
-         (double)t->windows},
-        {"profsend.windows.stretched", "{window}",
-         "Ends of windows that waited for the names of the window before", METRIC_SUM, NULL, NULL,
-         (double)t->windows_stretched},
-        {"profsend.naming.time", "s", "Time that names and requests took, beside the sampling", METRIC_SUM,
-         NULL, NULL, (double)t->naming_ns / NSEC_PER_SEC},
-        {"profsend.labels.left_out", "{sample}",
-         "Samples of Go whose goroutine has more labels than are taken", METRIC_SUM, NULL, NULL,
-         (double)t->sampler.labels_left},
-        {"profsend.places.refused", "{process}",
-         "Processes whose runtime or thread contexts the kernel side has no room for", METRIC_SUM, NULL, NULL,
-         (double)t->sampler.places_refused},
-        {"profsend.waits", "{wait}", "Times that threads were off the CPU", METRIC_SUM, NULL, NULL,
-         (double)t->sampler.waits},
-        {"profsend.waits.short", "{wait}", "Of these, shorter than the minimum", METRIC_SUM, NULL, NULL,
-         (double)t->sampler.waits_short},
-        {"profsend.waits.time", "s", "Time that threads were off the CPU, short waits included", METRIC_SUM,
-         NULL, NULL, (double)t->sampler.wait_ns / NSEC_PER_SEC},
-        {"profsend.lock.waits", "{wait}", "Waits for a lock", METRIC_SUM, NULL, NULL,
-         (double)t->sampler.locks},
-        {"profsend.lock.waits.short", "{wait}", "Of these, shorter than the minimum", METRIC_SUM, NULL, NULL,
-         (double)t->sampler.locks_short},
-        {"process.cpu.time", "s", "CPU time of profsend", METRIC_SUM, NULL, NULL,
-         (double)t->cpu_ns / NSEC_PER_SEC},
-        {"profsend.bpf.time", "s", "Time in the kernel side; 0 unless kernel.bpf_stats_enabled is 1",
-         METRIC_SUM, NULL, NULL, (double)t->sampler.run_ns / NSEC_PER_SEC},
-        {"process.memory.usage", "By", "Resident memory of profsend", METRIC_GAUGE, NULL, NULL,
-         (double)t->memory},
-        {"profsend.cost", "s", "CPU time of profsend a sample, the kernel side's as far as it is known",
-         METRIC_GAUGE, NULL, NULL, cost(t)},
-        {"profsend.processes", "{process}", "Processes known", METRIC_GAUGE, NULL, NULL, t->processes},
-        {"profsend.files", "{file}", "Binaries whose names are known", METRIC_GAUGE, NULL, NULL, t->files},
-        {"profsend.pending", "{stack}", "Stacks that wait for their weight", METRIC_GAUGE, NULL, NULL,
-         t->pending},
-        {"profsend.spool.files", "{request}", "Requests on disk, synced", METRIC_GAUGE, NULL, NULL,
-         (double)t->spool.requests},
-        {"profsend.spool.waiting", "{request}", "Requests that wait to be written", METRIC_GAUGE, NULL, NULL,
-         (double)t->spool.waiting},
-        {"profsend.spool.size", "By", "Bytes on disk", METRIC_GAUGE, NULL, NULL, (double)t->spool.bytes},
+    const struct figure all[] = {
+        SUM("profsend.samples", "{sample}", t->sampler.taken, "Samples taken, lost ones included"),
+        SUM("profsend.sent", "{sample}", t->delivery.sent, "Samples acknowledged by the receiver"),
+        SUM("profsend.unwanted", "{sample}", t->unwanted, "Samples that the rules of --relabel left out"),
+        SUM("profsend.relabel.given_up", "{match}", t->matches_given_up,
+            "Matches that the rules of --relabel gave up: too long, or too dear"),
+        SUM("profsend.pods.asked", "{request}", t->pods.asked, "Times that a runtime or kubelet was asked for names of pods"),
+        SUM("profsend.pods.failed", "{request}", t->pods.failed, "Of these, without an answer"),
+        SUM("profsend.requests", "{request}", t->delivery.requests, "Requests handed to the exporter"),
+        SUM("profsend.retries", "{attempt}", t->delivery.retries, "Attempts that failed and were repeated"),
+        SUM("profsend.windows", "{window}", t->windows, "Windows of samples that were named"),
+        SUM("profsend.windows.stretched", "{window}", t->windows_stretched,
+            "Ends of windows that waited for the names of the window before"),
+        SUM("profsend.naming.time", "s", SECONDS(t->naming_ns), "Time that names and requests took, beside the sampling"),
+        SUM("profsend.labels.left_out", "{sample}", t->sampler.labels_left, "Samples of Go whose goroutine has more labels than are taken"),
+        SUM("profsend.places.refused", "{process}", t->sampler.places_refused,
+            "Processes whose runtime or thread contexts the kernel side has no room for"),
+        SUM("profsend.waits", "{wait}", t->sampler.waits, "Times that threads were off the CPU"),
+        SUM("profsend.waits.short", "{wait}", t->sampler.waits_short, "Of these, shorter than the minimum"),
+        SUM("profsend.waits.time", "s", SECONDS(t->sampler.wait_ns), "Time that threads were off the CPU, short waits included"),
+        SUM("profsend.lock.waits", "{wait}", t->sampler.locks, "Waits for a lock"),
+        SUM("profsend.lock.waits.short", "{wait}", t->sampler.locks_short, "Of these, shorter than the minimum"),
+        SUM("process.cpu.time", "s", SECONDS(t->cpu_ns), "CPU time of profsend"),
+        SUM("profsend.bpf.time", "s", SECONDS(t->sampler.run_ns), "Time in the kernel side; 0 unless kernel.bpf_stats_enabled is 1"),
+        GAUGE("process.memory.usage", "By", t->memory, "Resident memory of profsend"),
+        GAUGE("profsend.cost", "s", cost(t), "CPU time of profsend a sample, the kernel side's as far as it is known"),
+        GAUGE("profsend.processes", "{process}", t->processes, "Processes known"),
+        GAUGE("profsend.files", "{file}", t->files, "Binaries whose names are known"),
+        GAUGE("profsend.pending", "{stack}", t->pending, "Stacks that wait for their weight"),
+        GAUGE("profsend.spool.files", "{request}", t->spool.requests, "Requests on disk, synced"),
+        GAUGE("profsend.spool.waiting", "{request}", t->spool.waiting, "Requests that wait to be written"),
+        GAUGE("profsend.spool.size", "By", t->spool.bytes, "Bytes on disk"),
+        REFUSED("unpaid", t->tables_unpaid), /* their user's programs have used up what reading them may cost */
+        REFUSED("no_room", t->tables_refused),
+        REFUSED("failed", t->tables_failed),
+        LOST("ring_full", t->sampler.lost),
+        LOST("interrupted", t->sampler.busy),
+        LOST("malformed", t->sampler.malformed),
+        LOST("exec_notice", t->sampler.exec_lost),
+        LOST("window", t->window_dropped),
+        LOST("pending", t->pending_dropped),
+        LOST("undelivered", t->delivery.lost),
+        LOST("rejected", t->delivery.rejected),
+        LOST("spool_full", t->spool.dropped),
+        LOST("process_notice", t->sampler.notices_lost),
+        LOST("wait_without_end", t->sampler.unended),
+        ENDED("complete", t->sampler.end[UNWIND_END_ROOT]),
+        ENDED("too_deep", t->sampler.end[UNWIND_END_DEPTH]),
+        ENDED("unreadable", t->sampler.end[UNWIND_END_UNREADABLE]),
+        ENDED("not_code", t->sampler.end[UNWIND_END_NOT_CODE]),
+        ENDED("no_rule", t->sampler.end[UNWIND_END_NO_RULE]),
+        ENDED("bad_frame", t->sampler.end[UNWIND_END_BAD_FRAME]),
+        ENDED("other_abi", t->sampler.end[UNWIND_END_OTHER_ABI]),
+        ENDED("missing", t->sampler.end[UNWIND_END_MISSING]),
     };
-    for (size_t i = 0; i < ARRAY_LEN(rest); i++)
-        add(f, rest[i]);
-    refusals(f, t);
-    losses(f, t);
-    unwinding(f, t);
+    _Static_assert(sizeof all <= sizeof f->at, "there is room");
+    memcpy(f->at, all, sizeof all);
+    f->n = ARRAY_LEN(all);
 }
+/* clang-format on */
 
 /* One metric for each run of figures of one name. False: out of memory. */
 static bool fill(struct metric_batch *b, const struct figures *f, const struct telemetry *t)
 {
-    struct metric *metric = arena_calloc(&b->arena, FIGURES_MAX, sizeof *metric);
-    struct metric_point *point = arena_calloc(&b->arena, FIGURES_MAX, sizeof *point);
-    struct attr *attr = arena_calloc(&b->arena, FIGURES_MAX, sizeof *attr);
+    struct metric *metric = arena_calloc(&b->arena, f->n, sizeof *metric);
+    struct metric_point *point = arena_calloc(&b->arena, f->n, sizeof *point);
+    struct attr *attr = arena_calloc(&b->arena, f->n, sizeof *attr);
     struct attr *about = arena_calloc(&b->arena, 2, sizeof *about);
     struct metric_resource *resource = arena_calloc(&b->arena, 1, sizeof *resource);
     if (!metric || !point || !attr || !about || !resource)
