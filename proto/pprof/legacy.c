@@ -108,6 +108,17 @@ bool legacy_text(struct bytes *s, const char *text)
     return is_there;
 }
 
+bool legacy_setting(struct bytes line, struct bytes *ret_name, struct bytes *ret_value)
+{
+    const uint8_t *equal = line.n ? memchr(line.p, '=', line.n) : NULL;
+    if (!equal)
+        return false;
+    const size_t at = (size_t)(equal - line.p);
+    *ret_name = bytes_trim(bytes_of(line.p, at));
+    *ret_value = bytes_trim(bytes_from(line, at + 1));
+    return true;
+}
+
 /* Whether it is blank, or a comment. */
 static bool is_nothing(struct bytes line)
 {
@@ -275,12 +286,10 @@ static int read_heap(struct legacy *l)
 /* "name = NUMBER" lines in front. False: it is none. */
 static bool take_setting(struct legacy *l, struct bytes line, int64_t *hz, int *r)
 {
-    const uint8_t *equal = memchr(line.p, '=', line.n);
-    if (!equal)
-        return false;
-    size_t at = (size_t)(equal - line.p);
-    struct bytes name = bytes_trim(bytes_of(line.p, at)), value = bytes_trim(bytes_from(line, at + 1));
+    struct bytes name, value;
     int64_t number = 0;
+    if (!legacy_setting(line, &name, &value))
+        return false;
     bool is_number = legacy_number(&value, &number);
     if (bytes_is(name, "cycles/second"))
         *hz = number;
@@ -341,16 +350,22 @@ static bool is_thread(struct bytes line)
            memmem(line.p, line.n, ") stack: ---", 12);
 }
 
+/* Takes the leaf's caller out of a stack. */
+static void drop_caller(struct legacy *l, struct legacy_sample *s)
+{
+    uint32_t *stack = l->stacks.p + s->from;
+    s->n--;
+    memmove(stack + 1, stack + 2, (s->n - 1) * sizeof *stack);
+}
+
 /* The frame that a profiler's own signal leaves twice: the leaf, and where it would have returned to. */
 static void drop_double_leaves(struct legacy *l)
 {
     for (uint32_t i = 0; i < l->samples.n; i++) {
         struct legacy_sample *s = &l->samples.p[i];
-        uint32_t *stack = s->n ? l->stacks.p + s->from : NULL;
-        if (s->n > 1 && l->locations.p[stack[0]].address == l->locations.p[stack[1]].address + 1) {
-            memmove(stack + 1, stack + 2, (s->n - 2) * sizeof *stack);
-            s->n--;
-        }
+        const uint32_t *stack = s->n > 1 ? l->stacks.p + s->from : NULL;
+        if (stack && l->locations.p[stack[0]].address == l->locations.p[stack[1]].address + 1)
+            drop_caller(l, s);
     }
 }
 
@@ -476,11 +491,8 @@ static int drop_handler(struct legacy *l)
     }
     for (uint32_t i = 0; i < l->samples.n && handler != UINT32_MAX; i++) {
         struct legacy_sample *s = &l->samples.p[i];
-        uint32_t *stack = s->n ? l->stacks.p + s->from : NULL;
-        if (s->n > 1 && stack[1] == handler) {
-            memmove(stack + 1, stack + 2, (s->n - 2) * sizeof *stack);
-            s->n--;
-        }
+        if (s->n > 1 && l->stacks.p[s->from + 1] == handler)
+            drop_caller(l, s);
     }
     vec_release(&seen);
     return r;

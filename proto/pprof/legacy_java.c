@@ -13,14 +13,10 @@
 
 /* ---- settings ---------------------------------------------------------------------------------- */
 
-/* "name = value"; false: it is none. */
+/* Whether the line is one, with both. */
 static bool take_setting(struct bytes line, struct bytes *ret_name, struct bytes *ret_value)
 {
-    const uint8_t *equal = line.n ? memchr(line.p, '=', line.n) : NULL;
-    const size_t at = equal ? (size_t)(equal - line.p) : 0;
-    *ret_name = bytes_trim(bytes_of(line.p, at));
-    *ret_value = equal ? bytes_trim(bytes_from(line, at + 1)) : (struct bytes){0};
-    return equal && ret_name->n > 0 && ret_value->n > 0;
+    return legacy_setting(line, ret_name, ret_value) && ret_name->n > 0 && ret_value->n > 0;
 }
 
 bool legacy_is_java(const struct legacy *l)
@@ -122,11 +118,6 @@ int legacy_read_java(struct legacy *l)
 
 /* ---- locations --------------------------------------------------------------------------------- */
 
-static bool is_space(uint8_t c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
-}
-
 /* "0x7 TEXT"; false: it is none. */
 static bool take_location(struct bytes line, uint64_t *ret_address, struct bytes *ret_text)
 {
@@ -134,7 +125,7 @@ static bool take_location(struct bytes line, uint64_t *ret_address, struct bytes
     size_t n = 2;
     while (n < line.n && bytes_hex_value(line.p[n]) >= 0)
         n++;
-    if (!bytes_starts(line, "0x") || n >= line.n || !is_space(line.p[n]))
+    if (!bytes_starts(line, "0x") || n >= line.n || !legacy_is_space(line.p[n]))
         return false;
     struct bytes digits = bytes_of(line.p + 2, n - 2);
     while (digits.n > 1 && digits.p[0] == '0')
@@ -147,7 +138,7 @@ static bool take_location(struct bytes line, uint64_t *ret_address, struct bytes
 static size_t find_bracket(struct bytes text, size_t behind)
 {
     for (size_t at = text.n; at-- > 1;)
-        if (text.p[at] == '(' && is_space(text.p[at - 1]) && text.n - at - 1 > behind)
+        if (text.p[at] == '(' && legacy_is_space(text.p[at - 1]) && text.n - at - 1 > behind)
             return at;
     return 0;
 }

@@ -35,15 +35,10 @@ bool legacy_begins_map(struct bytes line)
 
 /* ---- one line --------------------------------------------------------------------------------- */
 
-static bool is_space(uint8_t c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
-}
-
 static bool take_spaces(struct bytes *s)
 {
     size_t n = 0;
-    while (n < s->n && is_space(s->p[n]))
+    while (n < s->n && legacy_is_space(s->p[n]))
         n++;
     *s = bytes_from(*s, n);
     return n > 0;
@@ -70,7 +65,7 @@ static bool take_char(struct bytes *s, char c)
 static struct bytes take_word(struct bytes *s)
 {
     size_t n = 0;
-    while (n < s->n && !is_space(s->p[n]))
+    while (n < s->n && !legacy_is_space(s->p[n]))
         n++;
     struct bytes taken = bytes_of(s->p, n);
     *s = bytes_from(*s, n);
@@ -110,7 +105,7 @@ static bool take_range(struct bytes *s, struct bytes *ret_start, struct bytes *r
     take_0x(s);
     *ret_start = take_of(s, NULL);
     struct bytes rest = *s;
-    if (rest.n > 0 && (is_space(rest.p[0]) || rest.p[0] == '-'))
+    if (rest.n > 0 && (legacy_is_space(rest.p[0]) || rest.p[0] == '-'))
         rest = bytes_from(rest, 1);
     take_spaces(&rest);
     take_0x(&rest);
@@ -185,7 +180,7 @@ static struct bytes without_log_prefix(struct bytes line)
 {
     const uint8_t *end = line.n ? memchr(line.p, ']', line.n) : NULL;
     size_t at = end ? (size_t)(end - line.p) : 0, from = at;
-    if (at == 0 || memchr(line.p, '[', at) || at + 1 >= line.n || !is_space(line.p[at + 1]))
+    if (at == 0 || memchr(line.p, '[', at) || at + 1 >= line.n || !legacy_is_space(line.p[at + 1]))
         return line;
     while (from > 0 && isdigit(line.p[from - 1]))
         from--;
@@ -236,14 +231,11 @@ static int read_mappings(struct legacy *l)
         struct bytes line = without_log_prefix(l->line);
         if ((r = replace(l, &attributes, &line)) != 0)
             return r;
-        const uint8_t *equal = line.n ? memchr(line.p, '=', line.n) : NULL;
-        size_t at = equal ? (size_t)(equal - line.p) : 0;
-        if (take_mapping(line, &mapping, &is_data)) {
+        const uint32_t n = attributes.n;
+        if (take_mapping(line, &mapping, &is_data))
             r = is_data ? 0 : vec_append(&l->mappings, mapping);
-        } else if (equal && attributes.n < ATTRIBUTES_MAX) {
-            attributes.name[attributes.n] = bytes_trim(bytes_of(line.p, at));
-            attributes.value[attributes.n++] = bytes_trim(bytes_from(line, at + 1));
-        }
+        else if (n < ATTRIBUTES_MAX && legacy_setting(line, &attributes.name[n], &attributes.value[n]))
+            attributes.n++;
     }
     return r;
 }

@@ -74,6 +74,14 @@ int legacy_fail(struct legacy *l, const char *what);
 bool legacy_number(struct bytes *s, int64_t *ret);
 bool legacy_text(struct bytes *s, const char *text);
 
+/* "name = value". False: there is no '='. */
+bool legacy_setting(struct bytes line, struct bytes *ret_name, struct bytes *ret_value);
+
+static inline bool legacy_is_space(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
+}
+
 /* A further sample without a stack. 0, -ENOMEM. */
 int legacy_sample(struct legacy *l, const int64_t *values);
 
