@@ -26,7 +26,7 @@ static size_t read_of(void *of, uint64_t offset, void *to, size_t n)
 {
     const struct blocks_reader *r = of;
     return n > BLOCKS_SIZE ? source_read_some(&r->source, offset, to, n)
-                           : source_read_pages(block_of, of, offset, to, n);
+                           : source_read_pages(block_of, of, BLOCKS_SIZE, offset, to, n);
 }
 
 struct source blocks_source(struct blocks *b, struct blocks_reader *reader, const struct source *of)

@@ -385,32 +385,24 @@ static const struct chunk *chunk_of(struct packed *p, uint64_t number)
     }
 }
 
-size_t packed_read(struct packed *p, uint64_t offset, void *to, size_t n)
+static struct bytes bytes_at(void *of, uint64_t at)
 {
-    size_t done = 0;
+    const struct chunk *c = chunk_of(of, at / PACKED_CHUNK);
+    return c ? bytes_of(c->bytes, c->n) : bytes_of(NULL, 0);
+}
+
+size_t packed_read(void *packed, uint64_t offset, void *to, size_t n)
+{
+    struct packed *p = packed;
     if (!p->work || offset >= p->size)
         return 0;
     n = (size_t)min_of((uint64_t)n, p->size - offset);
     if (!p->machine && !(p->machine = calloc(1, sizeof *p->machine)))
         return 0;
-    while (done < n) {
-        const struct chunk *c = chunk_of(p, (offset + done) / PACKED_CHUNK);
-        uint32_t from = (uint32_t)((offset + done) % PACKED_CHUNK);
-        if (!c || c->n <= from)
-            break;
-        size_t part = min_of(n - done, (size_t)(c->n - from));
-        memcpy((uint8_t *)to + done, c->bytes + from, part);
-        done += part;
-    }
-    return done;
-}
-
-static size_t read_of(void *of, uint64_t offset, void *to, size_t n)
-{
-    return packed_read(of, offset, to, n);
+    return source_read_pages(bytes_at, p, PACKED_CHUNK, offset, to, n);
 }
 
 struct source packed_source(struct packed *p)
 {
-    return source_read_by(read_of, p, p->size);
+    return source_read_by(packed_read, p, p->size);
 }

@@ -45,8 +45,9 @@ void packed_use(struct packed *p, const struct source *s, int64_t *work);
 /* Gives back what only reading needs; reads nothing until packed_use. */
 void packed_rest(struct packed *p);
 
-/* What there is at an offset, n bytes at most; fewer at the end, on damage, when work or memory is out. */
-size_t packed_read(struct packed *p, uint64_t offset, void *to, size_t n);
+/* What there is at an offset of a struct packed, n bytes at most; fewer at the end, on damage, when work or
+ * memory is out. */
+size_t packed_read(void *packed, uint64_t offset, void *to, size_t n);
 
 /* The same as a source; it must stay, and be in use while that is read. */
 struct source packed_source(struct packed *p);

@@ -39,11 +39,11 @@ struct source source_read_by(source_read_fn read, void *of, uint64_t size)
     return (struct source){.fd = -1, .size = size, .read = read, .of = of};
 }
 
-size_t source_read_pages(source_page_fn page, void *of, uint64_t offset, void *to, size_t n)
+size_t source_read_pages(source_page_fn page, void *of, uint32_t size, uint64_t offset, void *to, size_t n)
 {
     size_t done = 0;
     while (done < n) {
-        const uint64_t in = (offset + done) % SOURCE_PAGE;
+        const uint64_t in = (offset + done) % size;
         const struct bytes there = page(of, offset + done - in);
         if (there.n <= in)
             break;
@@ -71,7 +71,7 @@ static size_t read_by_pages(void *of, uint64_t offset, void *to, size_t n)
 {
     const struct source_near *near = of;
     return n > SOURCE_PAGE ? source_read_some(near->of, offset, to, n)
-                           : source_read_pages(near_page, of, offset, to, n);
+                           : source_read_pages(near_page, of, SOURCE_PAGE, offset, to, n);
 }
 
 struct source source_by_pages(const struct source *of, struct source_near *near)
@@ -149,7 +149,8 @@ static size_t read_process(const struct source *s, uint64_t offset, uint8_t *to,
 {
     if (n > SOURCE_PAGE)
         return (size_t)max_of(errand_pread(s->fd, to, n, (off_t)offset, s->owner), (ssize_t)0);
-    return source_read_pages(page_of, (struct source *)s, offset, to, n); /* it is not written to */
+    return source_read_pages(page_of, (struct source *)s, SOURCE_PAGE, offset, to,
+                             n); /* it is not written to */
 }
 
 size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_t n)

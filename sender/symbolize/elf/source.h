@@ -57,10 +57,10 @@ struct source source_memory(struct bytes memory);
 /* A source of `size` bytes that `read` hands out of `of`, which must stay. */
 struct source source_read_by(source_read_fn read, void *of, uint64_t size);
 
-/* Reads by pages: n bytes at an offset, of what `page` says is in the page that begins at a multiple of
- * SOURCE_PAGE, which is less than a page at the end, and nothing where there is none. How many. */
+/* Reads by pages of a size: n bytes at an offset, of what `page` says is in the page that begins at a
+ * multiple of it, which is less than a page at the end, and nothing where there is none. How many. */
 typedef struct bytes (*source_page_fn)(void *of, uint64_t at);
-size_t source_read_pages(source_page_fn page, void *of, uint64_t offset, void *to, size_t n);
+size_t source_read_pages(source_page_fn page, void *of, uint32_t size, uint64_t offset, void *to, size_t n);
 
 /* What was read of another source last: for who reads here and there in a few places of a file, such as its
  * headers, for a moment. It then is a call a page, and not one a header. */
