@@ -21,6 +21,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "sender/symbolize/elf/reader.h"
 
 #define FOLDER "names"
 #define NAME   "names"
@@ -47,38 +48,11 @@ struct stored {
     uint32_t n;
 };
 
-/* How it reads: bytes of a file that may say anything. */
-struct reader {
-    const uint8_t *p;
-    size_t left;
-    bool is_bad;
-};
-
-static struct bytes take(struct reader *r, size_t n)
-{
-    r->is_bad |= n > r->left;
-    if (r->is_bad)
-        return bytes_of(NULL, 0);
-    struct bytes b = bytes_of(r->p, n);
-    r->p += n;
-    r->left -= n;
-    return b;
-}
-
-static uint32_t take_u32(struct reader *r)
-{
-    uint32_t v = 0;
-    struct bytes b = take(r, sizeof v);
-    if (b.n)
-        memcpy(&v, b.p, sizeof v);
-    return v;
-}
-
 /* How many things of `least` bytes or more follow. */
 static uint32_t take_count(struct reader *r, size_t least)
 {
-    uint32_t n = take_u32(r);
-    r->is_bad |= n > r->left / least;
+    uint32_t n = (uint32_t)reader_fixed(r, sizeof n);
+    r->is_bad |= n > reader_left(r) / least;
     return r->is_bad ? 0 : n;
 }
 
@@ -177,7 +151,7 @@ static int read_all(struct reader *r, struct places *p,
     if (!ret->p)
         return -ENOMEM;
     for (uint32_t i = 1; i <= ret->n; i++) {
-        struct bytes b = take(r, take_u32(r));
+        struct bytes b = reader_take(r, reader_fixed(r, sizeof(uint32_t)));
         ret->p[i] = r->is_bad ? 0 : read_one(p, b, of);
         if (!ret->p[i])
             return -EBADMSG;
@@ -193,7 +167,7 @@ static int read_ranges(struct reader *r, const struct numbers *places, struct ra
         return r->is_bad ? -EBADMSG : -ENOMEM;
     for (uint32_t i = 0; i < n; i++) {
         struct range range;
-        memcpy(&range, take(r, sizeof range).p, sizeof range);
+        memcpy(&range, reader_take(r, sizeof range).p, sizeof range);
         if (range.start < end || range.start >= range.end || !has(places, range.place) ||
             (range.flags & ~(uint32_t)(RANGE_GO | RANGE_ROUGH)))
             return -EBADMSG;
@@ -202,12 +176,12 @@ static int read_ranges(struct reader *r, const struct numbers *places, struct ra
         (void)vec_append(&ret->all, range);
     }
     ret->n_sorted = n;
-    return r->left ? -EBADMSG : 0;
+    return reader_left(r) ? -EBADMSG : 0;
 }
 
 int stored_decode(struct bytes b, struct places *places, struct ranges *ranges)
 {
-    struct reader reader = {b.p, b.n, false};
+    struct reader reader = reader_of(b);
     cleanup(numbers_release) struct numbers text = {0}, function = {0}, place = {0};
     int r = read_all(&reader, places, read_text, NULL, &text);
     r = r < 0 ? r : read_all(&reader, places, read_function, &text, &function);
@@ -336,12 +310,17 @@ int stored_folder(const struct stored *s)
     return s->folder;
 }
 
+static const struct record *find(const struct record *all, uint32_t n, const uint8_t *key, uint64_t key_n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (all[i].key_n == key_n && memcmp(all[i].key, key, key_n) == 0)
+            return &all[i];
+    return NULL;
+}
+
 static const struct record *record_of(const struct stored *s, const struct names_set *set)
 {
-    for (uint32_t i = 0; i < s->n; i++)
-        if (s->record[i].key_n == set->key_n && memcmp(s->record[i].key, set->key, set->key_n) == 0)
-            return &s->record[i];
-    return NULL;
+    return find(s->record, s->n, set->key, set->key_n);
 }
 
 /* The bytes of a record, or NULL: they are not what was written, or memory is out. The caller frees. */
@@ -422,14 +401,6 @@ static int put_set(const struct stored *s, struct draft *d, const struct names *
     return r < 0 || bytes.n > STORED_ONE_MAX ? r : put(s, d, &like, bytes.p, bytes.n);
 }
 
-static bool is_put(const struct draft *d, const struct record *old)
-{
-    for (uint32_t i = 0; i < d->n; i++)
-        if (d->record[i].key_n == old->key_n && memcmp(d->record[i].key, old->key, old->key_n) == 0)
-            return true;
-    return false;
-}
-
 static int by_used(const void *a, const void *b)
 {
     const struct record *x = a, *y = b;
@@ -452,7 +423,7 @@ static int fill(struct stored *s, struct draft *d, struct names *n)
     for (uint32_t i = 0; i < n->n && d->n < STORED_MAX && r == 0; i++)
         r = put_set(s, d, n, n->set[i]);
     for (uint32_t i = 0; i < s->n && d->n < STORED_MAX && r == 0; i++)
-        if (!is_put(d, &s->record[i]))
+        if (!find(d->record, d->n, s->record[i].key, s->record[i].key_n))
             r = put_old(s, d, &s->record[i], s->record[i].used);
     struct head head = {MAGIC, s->kind, d->n, sum_of(d->record, d->n * sizeof *d->record)};
     r = r < 0 ? r : write_at(d->fd, sizeof head, d->record, d->n * sizeof *d->record);
