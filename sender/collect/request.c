@@ -343,20 +343,10 @@ int request_build(struct build *b, const struct naming *naming, const struct win
 
 size_t request_kernel_build_id(struct bytes notes, char *ret, size_t room)
 {
-    for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.n;) {
-        Elf64_Nhdr h;
-        memcpy(&h, notes.p + at, sizeof h);
-        uint64_t name = at + sizeof h, description = name + (((uint64_t)h.n_namesz + 3) & ~UINT64_C(3));
-        uint64_t end = description + (((uint64_t)h.n_descsz + 3) & ~UINT64_C(3));
-        if (end > notes.n)
-            break;
-        if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && memcmp(notes.p + name, "GNU", 4) == 0 &&
-            2 * (size_t)h.n_descsz < room) {
-            for (uint32_t i = 0; i < h.n_descsz; i++)
-                snprintf(ret + 2 * i, 3, "%02x", notes.p[description + i]);
-            return 2 * (size_t)h.n_descsz;
-        }
-        at = end;
-    }
-    return 0;
+    const struct bytes id = elf_note(notes, 4, NT_GNU_BUILD_ID, "GNU");
+    if (2 * id.n >= room)
+        return 0;
+    for (size_t i = 0; i < id.n; i++)
+        snprintf(ret + 2 * i, 3, "%02x", id.p[i]);
+    return 2 * id.n;
 }

@@ -10,9 +10,9 @@
  * abbreviations are read into one array of attributes with a slice for each code; codes count upwards, so
  * code - 1 is the first guess at the index. Of attributes that nobody looks at, and of entries that are
  * neither functions nor calls nor what names are in, the table only has how many bytes they take together.
- * Reading an entry passes over those, and over every other attribute (read_form), and keeps the few that
- * names and lines need. Whatever is read is taken off the file's work, so that what a hostile file can cost
- * is known beforehand.
+ * Reading an entry passes over those, and over every other attribute (dwarf_value_read), and keeps the few
+ * that names and lines need. Whatever is read is taken off the file's work, so that what a hostile file can
+ * cost is known beforehand.
  */
 #include "sender/symbolize/dwarf/file.h"
 
@@ -178,33 +178,51 @@ static bool is_without(uint32_t tag)
            tag == DW_TAG_subroutine_type || tag == DW_TAG_array_type;
 }
 
-/* Whether a value is looked at. */
-static bool is_wanted(const struct dwarf_abbrev *abbrev, const struct dwarf_attribute *x)
-{
-    switch (x->name) {
-    case DW_AT_sibling:
-        return is_without(abbrev->tag) && abbrev->has_children &&
-               (x->form == DW_FORM_ref1 || x->form == DW_FORM_ref2 || x->form == DW_FORM_ref4 ||
-                x->form == DW_FORM_ref8 || x->form == DW_FORM_ref_udata);
-    case DW_AT_name:
-    case DW_AT_linkage_name:
-    case DW_AT_MIPS_linkage_name:
-    case DW_AT_low_pc:
-    case DW_AT_high_pc:
-    case DW_AT_ranges:
-    case DW_AT_comp_dir:
-    case DW_AT_stmt_list:
-    case DW_AT_str_offsets_base:
-    case DW_AT_addr_base:
-    case DW_AT_GNU_addr_base:
-    case DW_AT_rnglists_base:
-    case DW_AT_abstract_origin:
-    case DW_AT_specification:
-    case DW_AT_call_file:
-    case DW_AT_call_line:
-    case DW_AT_decl_line: return is_of_interest(abbrev->tag);
-    default: return false;
+/* What is looked at of an entry, and where it is put: a value, or the number of one. */
+#define VALUE(name, member)                                     \
+    {                                                           \
+        DW_AT_##name, offsetof(struct dwarf_die, member), false \
     }
+#define NUMBER(name, member)                                   \
+    {                                                          \
+        DW_AT_##name, offsetof(struct dwarf_die, member), true \
+    }
+static const struct wanted {
+    uint16_t name, at;
+    bool is_number;
+} wanted[] = {
+    {0, 0, false}, /* nothing */
+    NUMBER(sibling, sibling),
+    VALUE(name, name),
+    VALUE(linkage_name, linkage_name),
+    VALUE(MIPS_linkage_name, linkage_name),
+    VALUE(low_pc, low),
+    VALUE(high_pc, high),
+    VALUE(ranges, ranges),
+    VALUE(comp_dir, comp_dir),
+    VALUE(stmt_list, lines),
+    VALUE(str_offsets_base, str_offsets_base),
+    VALUE(addr_base, addr_base),
+    VALUE(GNU_addr_base, addr_base),
+    VALUE(rnglists_base, rnglists_base),
+    VALUE(abstract_origin, origin),
+    VALUE(specification, origin),
+    NUMBER(call_file, call_file),
+    NUMBER(call_line, call_line),
+    NUMBER(decl_line, decl_line),
+};
+
+/* Its place in `wanted`; 0: it is not looked at. */
+static uint16_t wanted_as(const struct dwarf_abbrev *abbrev, uint64_t name, uint64_t form)
+{
+    if (name == DW_AT_sibling)
+        return is_without(abbrev->tag) && abbrev->has_children &&
+               (form == DW_FORM_ref1 || form == DW_FORM_ref2 || form == DW_FORM_ref4 ||
+                form == DW_FORM_ref8 || form == DW_FORM_ref_udata);
+    uint16_t i = is_of_interest(abbrev->tag) ? ARRAY_LEN(wanted) - 1 : 0;
+    while (i > 0 && wanted[i].name != name)
+        i--;
+    return i;
 }
 
 /* How many bytes a value of a form takes; negative: only reading it says so. */
@@ -260,19 +278,16 @@ static int read_abbrev(struct cursor *c, const struct dwarf_unit *u, struct dwar
     abbrev->first = a->attributes.n;
     abbrev->n = 0;
     for (uint32_t i = 0; i < DWARF_ATTRIBUTES_MAX && !c->is_bad; i++) {
-        struct dwarf_attribute x = {.name = (uint16_t)cursor_uleb(c)};
-        uint64_t form = cursor_uleb(c);
-        x.form = form < DWARF_PASSED ? (uint16_t)form : 0;
+        uint64_t name = (uint16_t)cursor_uleb(c), form = cursor_uleb(c);
+        struct dwarf_attribute x = {.form = form < DWARF_PASSED ? (uint16_t)form : 0};
         if (x.form == DW_FORM_implicit_const)
             x.implicit = cursor_sleb(c);
-        if (x.name == 0 && form == 0)
+        if (name == 0 && form == 0)
             return c->is_bad ? DWARF_DAMAGED : 0;
-        if (!is_wanted(abbrev, &x)) {
-            int size = size_of(u, x.form);
-            x.name = 0;
-            if (size >= 0)
-                x = (struct dwarf_attribute){.form = DWARF_PASSED, .implicit = size};
-        }
+        x.wanted = wanted_as(abbrev, name, x.form);
+        int size = x.wanted ? -1 : size_of(u, x.form);
+        if (size >= 0)
+            x = (struct dwarf_attribute){.form = DWARF_PASSED, .implicit = size};
         int r = add_attribute(a, abbrev, &x);
         if (r < 0)
             return r;
@@ -320,8 +335,7 @@ static const struct dwarf_abbrev *abbrev_of(const struct dwarf_abbrevs *a, uint6
     return at < a->list.n && list[at].code == code ? &list[at] : NULL;
 }
 
-/* Reads a value of a form; what is of no interest is only passed over (DWARF 5, section 7.5.6). */
-static bool read_form(struct cursor *c, const struct dwarf_unit *u, uint64_t form, int64_t implicit,
+bool dwarf_value_read(struct cursor *c, const struct dwarf_unit *u, uint64_t form, int64_t implicit,
                       struct dwarf_value *ret)
 {
     ret->form = (uint16_t)form;
@@ -378,29 +392,14 @@ static bool read_form(struct cursor *c, const struct dwarf_unit *u, uint64_t for
     }
 }
 
-static void keep(struct dwarf_die *d, uint32_t name, const struct dwarf_value *v)
+static void keep(struct dwarf_die *d, const struct wanted *as, const struct dwarf_value *v)
 {
+    char *to = (char *)d + as->at;
     d->has_values = true;
-    switch (name) {
-    case DW_AT_sibling: d->sibling = v->number; break;
-    case DW_AT_name: d->name = *v; break;
-    case DW_AT_linkage_name:
-    case DW_AT_MIPS_linkage_name: d->linkage_name = *v; break;
-    case DW_AT_low_pc: d->low = *v; break;
-    case DW_AT_high_pc: d->high = *v; break;
-    case DW_AT_ranges: d->ranges = *v; break;
-    case DW_AT_comp_dir: d->comp_dir = *v; break;
-    case DW_AT_stmt_list: d->lines = *v; break;
-    case DW_AT_str_offsets_base: d->str_offsets_base = *v; break;
-    case DW_AT_addr_base:
-    case DW_AT_GNU_addr_base: d->addr_base = *v; break;
-    case DW_AT_rnglists_base: d->rnglists_base = *v; break;
-    case DW_AT_abstract_origin:
-    case DW_AT_specification: d->origin = *v; break;
-    case DW_AT_call_file: d->call_file = v->number; break;
-    case DW_AT_call_line: d->call_line = v->number; break;
-    case DW_AT_decl_line: d->decl_line = v->number; break;
-    }
+    if (as->is_number)
+        memcpy(to, &v->number, sizeof v->number);
+    else
+        memcpy(to, v, sizeof *v);
 }
 
 bool dwarf_die_read(struct cursor *c, uint64_t at, const struct dwarf_unit *u, const struct dwarf_abbrevs *a,
@@ -429,10 +428,10 @@ bool dwarf_die_read(struct cursor *c, uint64_t at, const struct dwarf_unit *u, c
         uint64_t form = x->form;
         if (form == DW_FORM_indirect)
             form = cursor_uleb(c);
-        if (!read_form(c, u, form, x->implicit, &v))
+        if (!dwarf_value_read(c, u, form, x->implicit, &v))
             return false;
-        if (x->name)
-            keep(ret, x->name, &v);
+        if (x->wanted)
+            keep(ret, &wanted[x->wanted], &v);
     }
     return !c->is_bad;
 }

@@ -80,8 +80,8 @@ struct dwarf_abbrev {
 #define DWARF_PASSED 0xffffu
 
 struct dwarf_attribute {
-    uint16_t name, form; /* name 0: it is not looked at */
-    int64_t implicit;    /* of DW_FORM_implicit_const */
+    uint16_t wanted, form; /* wanted: as what it is looked at (file.c); 0: it is not */
+    int64_t implicit;      /* of DW_FORM_implicit_const */
 };
 
 struct dwarf_abbrevs {
@@ -100,6 +100,11 @@ struct dwarf_value {
     uint64_t number;
     struct bytes text; /* DW_FORM_string */
 };
+
+/* Reads a value of a form in a unit; what is of no interest is only passed over (DWARF 5, section 7.5.6).
+ * False: it is no form. */
+bool dwarf_value_read(struct cursor *c, const struct dwarf_unit *u, uint64_t form, int64_t implicit,
+                      struct dwarf_value *ret);
 
 /* An entry: what this program wants of it; of kinds that are neither units, functions, calls nor what names
  * are in, no values. {0} before the first is read into it. */

@@ -36,33 +36,10 @@ static bool read_old_tables(struct cursor *c, struct dwarf_lines *l)
     return ok && !c->is_bad;
 }
 
-/* A value in a version 5 table; false: a form that does not occur there. */
-static bool table_value(struct cursor *c, uint8_t offset_size, uint64_t form, struct dwarf_value *v)
+static bool read_new_table(struct cursor *c, const struct dwarf_lines *l, struct dwarf_line_files *to)
 {
-    v->form = (uint16_t)form;
-    switch (form) {
-    case DW_FORM_string: v->text = cursor_string(c); return true;
-    case DW_FORM_line_strp:
-    case DW_FORM_strp:
-    case DW_FORM_strp_sup: v->number = cursor_fixed(c, offset_size); return true;
-    case DW_FORM_udata:
-    case DW_FORM_strx: v->number = cursor_uleb(c); return true;
-    case DW_FORM_data1:
-    case DW_FORM_strx1: v->number = cursor_u8(c); return true;
-    case DW_FORM_data2:
-    case DW_FORM_strx2: v->number = cursor_fixed(c, 2); return true;
-    case DW_FORM_strx3: v->number = cursor_fixed(c, 3); return true;
-    case DW_FORM_data4:
-    case DW_FORM_strx4: v->number = cursor_fixed(c, 4); return true;
-    case DW_FORM_data8: v->number = cursor_fixed(c, 8); return true;
-    case DW_FORM_data16: cursor_skip(c, 16); return true;
-    case DW_FORM_block: cursor_skip(c, cursor_uleb(c)); return true;
-    default: return false;
-    }
-}
-
-static bool read_new_table(struct cursor *c, uint8_t offset_size, struct dwarf_line_files *to)
-{
+    const struct dwarf_unit as = {
+        .version = l->version, .address_size = l->address_size, .offset_size = l->offset_size};
     uint64_t type[DWARF_LINE_FORMATS_MAX], form[DWARF_LINE_FORMATS_MAX];
     uint32_t n_formats = cursor_u8(c);
     if (n_formats > DWARF_LINE_FORMATS_MAX)
@@ -78,7 +55,7 @@ static bool read_new_table(struct cursor *c, uint8_t offset_size, struct dwarf_l
         struct dwarf_line_file e = {0};
         for (uint32_t j = 0; j < n_formats; j++) {
             struct dwarf_value v = {0};
-            if (!table_value(c, offset_size, form[j], &v))
+            if (!dwarf_value_read(c, &as, form[j], 0, &v))
                 return false;
             if (type[j] == DW_LNCT_path)
                 e.name = v;
@@ -183,8 +160,7 @@ int dwarf_lines_open(struct dwarf_file *f, const struct dwarf_cu *cu, bool whole
     if (l.version < 5)
         ok = ok && read_old_tables(&c, &l);
     else
-        ok = ok && read_new_table(&c, l.offset_size, &l.folders) &&
-             read_new_table(&c, l.offset_size, &l.files);
+        ok = ok && read_new_table(&c, &l, &l.folders) && read_new_table(&c, &l, &l.files);
     if (!ok)
         return -EBADMSG;
     l.program = bytes_of(program, (size_t)(all.p + all.n - program));

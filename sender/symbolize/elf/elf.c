@@ -28,21 +28,25 @@ static void read_segment(struct elf *elf, const Elf64_Phdr *p)
                                                            .memory_size = p->p_memsz};
 }
 
-/* One note: name and description are inside the segment, checked by the caller. */
-static void read_note(struct elf *elf, uint32_t type, struct bytes name, struct bytes description)
+struct bytes elf_note(struct bytes notes, uint64_t align, uint32_t type, const char owner[4])
 {
-    if (type == NT_GNU_BUILD_ID && name.n == 4 && memcmp(name.p, "GNU", 4) == 0) {
-        if (elf->build_id_n == 0 && description.n <= ELF_BUILD_ID_MAX) {
-            memcpy(elf->build_id, description.p, description.n);
-            elf->build_id_n = (uint32_t)description.n;
-        }
+    for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.n;) {
+        Elf64_Nhdr h;
+        memcpy(&h, notes.p + at, sizeof h);
+        uint64_t name = at + sizeof h;
+        uint64_t description = (name + h.n_namesz + align - 1) & ~(align - 1);
+        uint64_t end = description + h.n_descsz;
+        if (end > notes.n || name + h.n_namesz > notes.n)
+            break;
+        if (h.n_type == type && h.n_namesz == 4 && memcmp(notes.p + name, owner, 4) == 0)
+            return bytes_of(notes.p + description, h.n_descsz);
+        at = (end + align - 1) & ~(align - 1);
     }
-    /* cmd/internal/buildid of Go: owner "Go\0\0", type 4, the id as text */
-    if (type == 4 && name.n == 4 && memcmp(name.p, "Go\0", 4) == 0 && description.n <= ELF_GO_ID_MAX) {
-        memcpy(elf->go_id, description.p, description.n);
-        elf->go_id[description.n] = 0;
-    }
+    return (struct bytes){0};
 }
+
+/* cmd/internal/buildid of Go: owner "Go\0\0", type 4, the id as text */
+#define NT_GO_BUILD_ID 4u
 
 static void read_notes(struct elf *elf, const struct source *s, const Elf64_Phdr *p)
 {
@@ -52,18 +56,16 @@ static void read_notes(struct elf *elf, const struct source *s, const Elf64_Phdr
         return;
     /* Fields are 4-aligned; in segments with p_align 8 the entries are 8-aligned (gABI "Note Section";
      * property notes) */
-    uint64_t align = p->p_align == 8 ? 8 : 4;
-    for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
-        Elf64_Nhdr h;
-        memcpy(&h, notes + at, sizeof h);
-        uint64_t name = at + sizeof h;
-        uint64_t description = (name + h.n_namesz + align - 1) & ~(align - 1);
-        uint64_t end = description + h.n_descsz;
-        if (end > size || name + h.n_namesz > size)
-            return;
-        read_note(elf, h.n_type, bytes_of(notes + name, h.n_namesz),
-                  bytes_of(notes + description, h.n_descsz));
-        at = (end + align - 1) & ~(align - 1);
+    const uint64_t align = p->p_align == 8 ? 8 : 4;
+    const struct bytes all = bytes_of(notes, size), id = elf_note(all, align, NT_GNU_BUILD_ID, "GNU"),
+                       go_id = elf_note(all, align, NT_GO_BUILD_ID, "Go\0");
+    if (elf->build_id_n == 0 && id.n > 0 && id.n <= ELF_BUILD_ID_MAX) {
+        memcpy(elf->build_id, id.p, id.n);
+        elf->build_id_n = (uint32_t)id.n;
+    }
+    if (go_id.n > 0 && go_id.n <= ELF_GO_ID_MAX) {
+        memcpy(elf->go_id, go_id.p, go_id.n);
+        elf->go_id[go_id.n] = 0;
     }
 }
 

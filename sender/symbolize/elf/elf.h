@@ -72,6 +72,10 @@ struct elf {
  * Damage elsewhere leaves the part out. */
 int elf_read(struct elf *ret, const struct source *of);
 
+/* The description of the first note of a type and an owner, whose name is of four bytes; .n 0: there is none.
+ */
+struct bytes elf_note(struct bytes notes, uint64_t align, uint32_t type, const char owner[4]);
+
 /* The segment that a file offset is in, and its ELF virtual address in *ret; NULL: in none. */
 const struct elf_segment *elf_address(const struct elf *elf, uint64_t file_offset, uint64_t *ret);
 
