@@ -4,8 +4,6 @@
  * as needed". So each entry is written in one form, in which an index is that of the first equal entry,
  * attributes are in order, and zeros stand where nothing was said; and tables are taken from strings upwards.
  */
-#include <stdlib.h>
-
 #include "proto/base/hash.h"
 #include "proto/otlp/check/parts.h"
 
@@ -35,12 +33,6 @@ static void put_list(struct check *c, struct buffer *out)
 {
     put(c, out, &c->list.n, sizeof c->list.n);
     put(c, out, c->list.p, c->list.n * sizeof *c->list.p);
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
 }
 
 /* A line of a location: the numbers that are not 0, then an end. */
@@ -88,8 +80,8 @@ static void put_message(struct check *c, enum message message, struct bytes b, s
     const uint32_t of = message == MESSAGE_STACK ? DICTIONARY_LOCATION_TABLE : DICTIONARY_ATTRIBUTE_TABLE;
     for (uint32_t i = 0; i < c->list.n; i++)
         c->list.p[i] = check_same(&c->table[of], c->list.p[i]);
-    if (message != MESSAGE_STACK && c->list.n > 1)
-        qsort(c->list.p, c->list.n, sizeof *c->list.p, by_number);
+    if (message != MESSAGE_STACK)
+        check_list_sort(c);
     put_list(c, out);
     put(c, out, value, rows.n * sizeof *value);
 }
@@ -118,7 +110,7 @@ static void is_equal(struct check *c, struct check_table *t, uint32_t i, uint32_
     t->same[i] = first;
 }
 
-static void table(struct check *c, uint32_t number, enum check_rule rule)
+static void table(struct check *c, uint32_t number)
 {
     struct check_table *t = &c->table[number];
     cleanup(hash_table_release) struct hash_table known = {.budget = c->budget};
@@ -136,17 +128,16 @@ static void table(struct check *c, uint32_t number, enum check_rule rule)
             continue;
         }
         is_equal(c, t, i, k);
-        check_found_entry(c, rule, number, i, "equal to [%u]", k);
+        check_found_entry(c, check_table_rules[number].duplicate, number, i, "equal to [%u]", k);
     }
 }
 
 void check_duplicates(struct check *c)
 {
-    table(c, DICTIONARY_STRING_TABLE, CHECK_STRING_DUPLICATE);
-    table(c, DICTIONARY_ATTRIBUTE_TABLE, CHECK_ATTRIBUTE_DUPLICATE);
-    table(c, DICTIONARY_MAPPING_TABLE, CHECK_MAPPING_DUPLICATE);
-    table(c, DICTIONARY_FUNCTION_TABLE, CHECK_FUNCTION_DUPLICATE);
-    table(c, DICTIONARY_LOCATION_TABLE, CHECK_LOCATION_DUPLICATE);
-    table(c, DICTIONARY_STACK_TABLE, CHECK_STACK_DUPLICATE);
-    table(c, DICTIONARY_LINK_TABLE, CHECK_LINK_DUPLICATE);
+    static const uint32_t order[] = {DICTIONARY_STRING_TABLE,   DICTIONARY_ATTRIBUTE_TABLE,
+                                     DICTIONARY_MAPPING_TABLE,  DICTIONARY_FUNCTION_TABLE,
+                                     DICTIONARY_LOCATION_TABLE, DICTIONARY_STACK_TABLE,
+                                     DICTIONARY_LINK_TABLE};
+    for (size_t i = 0; i < ARRAY_LEN(order); i++)
+        table(c, order[i]);
 }

@@ -31,6 +31,12 @@ struct check_table {
     uint32_t *same;   /* by entry: the first that is equal to it; NULL: all are different */
 };
 
+/* What can be wrong with an index into a table, and with its entries. */
+struct check_table_rules {
+    enum check_rule index, orphan, duplicate;
+};
+extern const struct check_table_rules check_table_rules[TABLES];
+
 /* What is known of an attribute of the table. */
 struct check_attribute {
     uint32_t key;                  /* string, the first of equal ones; NOWHERE: none */
@@ -196,8 +202,9 @@ static inline uint32_t check_row_number(enum message message, const struct field
 /* For a loop over what a message has: the next known field's row number, or NOWHERE at the end. */
 uint32_t check_next(const struct check *c, enum message message, struct wire_reader *r, struct wire_field *f);
 
-/* Adds the numbers of a repeated int32, packed or not, to `c->list`. */
+/* Adds the numbers of a repeated int32, packed or not, to `c->list`; sorts that. */
 void check_list(struct check *c, const struct wire_field *f);
+void check_list_sort(struct check *c);
 
 /* Whether all are 0. */
 static inline bool check_is_zeros(struct bytes b)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "proto/otlp/check/parts.h"
 
@@ -189,19 +188,12 @@ static void shape(struct check *c, const struct fields_of_sample *s)
                     shape_name(c->profile.shape));
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Stack, link and the set of attributes; equal entries are one. */
 static void identity(struct check *c, const struct fields_of_sample *s)
 {
     for (uint32_t i = 0; i < c->list.n; i++)
         c->list.p[i] = check_same(&c->table[DICTIONARY_ATTRIBUTE_TABLE], c->list.p[i]);
-    if (c->list.n > 1)
-        qsort(c->list.p, c->list.n, sizeof *c->list.p, by_number);
+    check_list_sort(c);
     if (check_failed(c, vec_append(&c->list, check_same(&c->table[DICTIONARY_STACK_TABLE], s->stack))) ||
         check_failed(c, vec_append(&c->list, check_same(&c->table[DICTIONARY_LINK_TABLE], s->link))))
         return;

@@ -133,21 +133,19 @@ void check_entries_0(struct check *c)
     }
 }
 
+#define TABLE_RULES(name) \
+    [DICTIONARY_##name##_TABLE] = {CHECK_##name##_INDEX, CHECK_##name##_ORPHAN, CHECK_##name##_DUPLICATE}
+const struct check_table_rules check_table_rules[TABLES] = {
+    TABLE_RULES(MAPPING), TABLE_RULES(LOCATION),  TABLE_RULES(FUNCTION), TABLE_RULES(LINK),
+    TABLE_RULES(STRING),  TABLE_RULES(ATTRIBUTE), TABLE_RULES(STACK),
+};
+
 /* ---- entries that nothing refers to ------------------------------------------------------------- */
 
 void check_orphans(struct check *c)
 {
-    static const enum check_rule rules[TABLES] = {
-        [DICTIONARY_MAPPING_TABLE] = CHECK_MAPPING_ORPHAN,
-        [DICTIONARY_LOCATION_TABLE] = CHECK_LOCATION_ORPHAN,
-        [DICTIONARY_FUNCTION_TABLE] = CHECK_FUNCTION_ORPHAN,
-        [DICTIONARY_LINK_TABLE] = CHECK_LINK_ORPHAN,
-        [DICTIONARY_STRING_TABLE] = CHECK_STRING_ORPHAN,
-        [DICTIONARY_ATTRIBUTE_TABLE] = CHECK_ATTRIBUTE_ORPHAN,
-        [DICTIONARY_STACK_TABLE] = CHECK_STACK_ORPHAN,
-    };
     for (uint32_t t = 1; t < TABLES; t++)
         for (uint32_t i = 1; i < c->table[t].at.n; i++)
             if (!c->table[t].used[i])
-                check_found_entry(c, rules[t], t, i, "%s", "");
+                check_found_entry(c, check_table_rules[t].orphan, t, i, "%s", "");
 }

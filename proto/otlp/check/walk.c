@@ -6,6 +6,7 @@
  * own bytes.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "proto/otlp/check/parts.h"
 #include "proto/wire/writer.h"
@@ -29,14 +30,19 @@ void check_list(struct check *c, const struct wire_field *f)
             return;
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------- */
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
 
-static const enum check_rule index_rules[TABLES] = {
-    [DICTIONARY_MAPPING_TABLE] = CHECK_MAPPING_INDEX,   [DICTIONARY_LOCATION_TABLE] = CHECK_LOCATION_INDEX,
-    [DICTIONARY_FUNCTION_TABLE] = CHECK_FUNCTION_INDEX, [DICTIONARY_LINK_TABLE] = CHECK_LINK_INDEX,
-    [DICTIONARY_STRING_TABLE] = CHECK_STRING_INDEX,     [DICTIONARY_ATTRIBUTE_TABLE] = CHECK_ATTRIBUTE_INDEX,
-    [DICTIONARY_STACK_TABLE] = CHECK_STACK_INDEX,
-};
+void check_list_sort(struct check *c)
+{
+    if (c->list.n > 1)
+        qsort(c->list.p, c->list.n, sizeof *c->list.p, by_number);
+}
+
+/* ---- numbers ---------------------------------------------------------------------------------- */
 
 static void refer(struct check *c, const struct field *row, const char *name, uint64_t value,
                   uint32_t element)
@@ -48,8 +54,8 @@ static void refer(struct check *c, const struct field *row, const char *name, ui
     if (i < t->at.n)
         t->used[i] = 1;
     else if (i > 0) /* that there is no entry 0 is told of the table */
-        check_found(c, index_rules[row->table], name, element, "%" PRId32 ", of %u entries", (int32_t)i,
-                    t->at.n);
+        check_found(c, check_table_rules[row->table].index, name, element, "%" PRId32 ", of %u entries",
+                    (int32_t)i, t->at.n);
     if (i == 0 && row->repeated && t->at.n > 0)
         check_found(c, CHECK_NULL_IN_LIST, name, element, "0");
 }
