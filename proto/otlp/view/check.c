@@ -73,28 +73,28 @@ static bool sample_is_empty(const struct profiles *v, uint32_t i)
     return (v->sample.n_values[i] | v->sample.n_timestamps[i]) == 0;
 }
 
+/* The columns of indices, and which table each is one of. Besides there are sample.stack, by which a sample
+ * is rejected, and references of values. */
+/* clang-format off */
+#define INDICES(EACH) \
+    EACH(mapping, filename, string) \
+    EACH(function, name, string) EACH(function, system_name, string) EACH(function, filename, string) \
+    EACH(attribute, key, string) EACH(attribute, unit, string) \
+    EACH(location, mapping, mapping) EACH(line, function, function) EACH(stack_location, location, location) \
+    EACH(attr_index, attribute, attribute) EACH(sample, link, link) \
+    EACH(profile, type, string) EACH(profile, unit, string) \
+    EACH(profile, period_type, string) EACH(profile, period_unit, string)
+/* clang-format on */
+
 bool check_all_good(const struct decode *d)
 {
     const struct profiles *v = d->p;
     const struct profiles_memory *m = d->m;
-    uint32_t strings = v->string.n;
-    bool bad = any_outside(v->mapping.filename, v->mapping.n, strings);
-    bad |= any_outside(v->function.name, v->function.n, strings);
-    bad |= any_outside(v->function.system_name, v->function.n, strings);
-    bad |= any_outside(v->function.filename, v->function.n, strings);
-    bad |= any_outside(v->attribute.key, v->attribute.n, strings);
-    bad |= any_outside(v->attribute.unit, v->attribute.n, strings);
-    bad |= any_outside(m->reference.string, m->reference.n, strings);
-    bad |= any_outside(v->location.mapping, v->location.n, v->mapping.n);
-    bad |= any_outside(v->line.function, v->line.n, v->function.n);
-    bad |= any_outside(v->stack_location.location, v->stack_location.n, v->location.n);
-    bad |= any_outside(v->attr_index.attribute, v->attr_index.n, v->attribute.n);
-    bad |= any_outside(v->profile.type, v->profile.n, strings);
-    bad |= any_outside(v->profile.unit, v->profile.n, strings);
-    bad |= any_outside(v->profile.period_type, v->profile.n, strings);
-    bad |= any_outside(v->profile.period_unit, v->profile.n, strings);
+    bool bad = any_outside(m->reference.string, m->reference.n, v->string.n);
     bad |= any_outside(v->sample.stack, v->sample.n, v->stack.n);
-    bad |= any_outside(v->sample.link, v->sample.n, v->link.n);
+#define EACH(table, column, to) bad |= any_outside(v->table.column, v->table.n, v->to.n);
+    INDICES(EACH)
+#undef EACH
     for (uint32_t i = 0; i < v->sample.n; i++)
         bad |= sample_is_empty(v, i);
     return !bad;
@@ -368,22 +368,9 @@ static void clear_outside(uint32_t *index, uint32_t n, uint32_t limit)
 
 static void neutralize(struct profiles *v)
 {
-    uint32_t strings = v->string.n;
-    clear_outside(v->sample.link, v->sample.n, v->link.n);
-    clear_outside(v->mapping.filename, v->mapping.n, strings);
-    clear_outside(v->function.name, v->function.n, strings);
-    clear_outside(v->function.system_name, v->function.n, strings);
-    clear_outside(v->function.filename, v->function.n, strings);
-    clear_outside(v->attribute.key, v->attribute.n, strings);
-    clear_outside(v->attribute.unit, v->attribute.n, strings);
-    clear_outside(v->location.mapping, v->location.n, v->mapping.n);
-    clear_outside(v->line.function, v->line.n, v->function.n);
-    clear_outside(v->stack_location.location, v->stack_location.n, v->location.n);
-    clear_outside(v->attr_index.attribute, v->attr_index.n, v->attribute.n);
-    clear_outside(v->profile.type, v->profile.n, strings);
-    clear_outside(v->profile.unit, v->profile.n, strings);
-    clear_outside(v->profile.period_type, v->profile.n, strings);
-    clear_outside(v->profile.period_unit, v->profile.n, strings);
+#define EACH(table, column, to) clear_outside(v->table.column, v->table.n, v->to.n);
+    INDICES(EACH)
+#undef EACH
 }
 
 int check_indices(struct decode *d, bool good)
