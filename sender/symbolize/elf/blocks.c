@@ -32,7 +32,7 @@ static size_t read_of(void *of, uint64_t offset, void *to, size_t n)
 struct source blocks_source(struct blocks *b, struct blocks_reader *reader, const struct source *of)
 {
     struct source by = *of;
-    if (!b || of->fd < 0)
+    if (!b || of->fd < 0 || of->read)
         return by;
     *reader = (struct blocks_reader){.source = by, .blocks = b};
     by.read = read_of;

@@ -32,8 +32,8 @@ struct blocks {
 /* Forgets all: before what is read is to be as it is then, and before a reader becomes another file's. */
 void blocks_begin(struct blocks *b);
 
-/* A source of what `of` has, which is copied, with its owner and allowance; `reader` must stay. Of memory,
- * and if b is NULL, it is `of` as it is. */
+/* A source of what `of` has, which is copied, with its owner and allowance; `reader` must stay. Of memory, of
+ * what is read by blocks already, and if b is NULL, it is `of` as it is. */
 struct source blocks_source(struct blocks *b, struct blocks_reader *reader, const struct source *of);
 
 #endif

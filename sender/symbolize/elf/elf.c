@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "sender/symbolize/elf/blocks.h"
 
 #define HTL_PART 4096u
 
@@ -181,8 +182,11 @@ static void read_sections(struct elf *elf, const struct source *s, const Elf64_E
 int elf_read(struct elf *ret, const struct source *of)
 {
     Elf64_Ehdr h;
-    struct source_near near;
-    const struct source pages = source_by_pages(of, &near), *s = &pages;
+    struct blocks_reader reader;
+    autofree struct blocks *blocks = of->fd >= 0 && !of->read ? malloc(sizeof *blocks) : NULL;
+    if (blocks)
+        blocks_begin(blocks);
+    const struct source by = blocks_source(blocks, &reader, of), *s = &by;
     if (!source_read(s, 0, &h, sizeof h) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
         return -ENOEXEC;
     /* What dwz takes out of debug files has no segments. */

@@ -54,36 +54,6 @@ size_t source_read_pages(source_page_fn page, void *of, uint32_t size, uint64_t 
     return done;
 }
 
-/* A page, where it is or is put. */
-static struct bytes near_page(void *of, uint64_t at)
-{
-    struct source_near *near = of;
-    for (uint32_t i = 0; i < SOURCE_NEAR; i++)
-        if (near->n[i] && near->at[i] == at)
-            return bytes_of(near->bytes[i], near->n[i]);
-    uint32_t i = near->n_read++ % SOURCE_NEAR;
-    near->at[i] = at;
-    near->n[i] = source_read_some(near->of, at, near->bytes[i], SOURCE_PAGE);
-    return bytes_of(near->bytes[i], near->n[i]);
-}
-
-static size_t read_by_pages(void *of, uint64_t offset, void *to, size_t n)
-{
-    const struct source_near *near = of;
-    return n > SOURCE_PAGE ? source_read_some(near->of, offset, to, n)
-                           : source_read_pages(near_page, of, SOURCE_PAGE, offset, to, n);
-}
-
-struct source source_by_pages(const struct source *of, struct source_near *near)
-{
-    if (of->fd < 0 || of->read)
-        return *of;
-    near->of = of;
-    near->n_read = 0;
-    memset(near->n, 0, sizeof near->n);
-    return source_read_by(read_by_pages, near, of->size);
-}
-
 /* What a file's server keeps back is not its end: nothing that is read of it may be believed then. */
 static size_t read_place(const struct source *s, uint64_t offset, void *to, size_t n)
 {

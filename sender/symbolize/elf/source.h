@@ -62,21 +62,6 @@ struct source source_read_by(source_read_fn read, void *of, uint64_t size);
 typedef struct bytes (*source_page_fn)(void *of, uint64_t at);
 size_t source_read_pages(source_page_fn page, void *of, uint32_t size, uint64_t offset, void *to, size_t n);
 
-/* What was read of another source last: for who reads here and there in a few places of a file, such as its
- * headers, for a moment. It then is a call a page, and not one a header. */
-#define SOURCE_NEAR 4u
-struct source_near {
-    const struct source *of;
-    uint32_t n_read;          /* the oldest page gives way */
-    uint64_t at[SOURCE_NEAR]; /* which page is in each place; none: n is 0 */
-    size_t n[SOURCE_NEAR];
-    uint8_t bytes[SOURCE_NEAR][SOURCE_PAGE];
-};
-
-/* A source of what `of` has, which must stay, as `near` must: of a file through `near`; of one that is read
- * by blocks already (blocks.h), and of memory, as it is. */
-struct source source_by_pages(const struct source *of, struct source_near *near);
-
 /* Whether its bytes can be had in place: .memory. */
 static inline bool source_is_memory(const struct source *s)
 {

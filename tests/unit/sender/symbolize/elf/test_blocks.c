@@ -43,6 +43,8 @@ UNIT(by_blocks_files_are_what_they_are)
         ck_assert_int_eq((ssize_t)source_read_some(&by[i % 2], at, got, n), there);
         ck_assert_mem_eq(got, want, there);
     }
+    s = blocks_source(&blocks, &reader[1], &by[0]); /* once is enough */
+    ck_assert_ptr_eq(s.of, by[0].of);
     close(fd[0]);
     close(fd[1]);
 }

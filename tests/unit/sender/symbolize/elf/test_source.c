@@ -29,25 +29,6 @@ UNIT(a_place_is_read_as_the_file_is)
     }
 }
 
-UNIT(by_pages_a_file_is_what_it_is)
-{
-    uint8_t got[2 * SOURCE_PAGE], want[2 * SOURCE_PAGE];
-    struct source_near near;
-    struct source s, by, memory = source_memory(BYTES_LIT("memory"));
-    autoclose int fd = open("/proc/self/exe", O_RDONLY);
-    ck_assert_int_eq(source_file(&s, fd), 0);
-    by = source_by_pages(&s, &near);
-    for (uint32_t i = 0; i < 3000; i++) { /* some go on in the next page, some end the file */
-        uint64_t at = (uint64_t)random() % (3 * SOURCE_PAGE) + (i % 2 ? s.size - 2 * SOURCE_PAGE : 0);
-        size_t n = 1 + (size_t)random() % (i % 5 ? 300 : sizeof got);
-        ssize_t there = pread(fd, want, n, (off_t)at);
-        ck_assert_int_eq((ssize_t)source_read_some(&by, at, got, n), there);
-        ck_assert_mem_eq(got, want, there);
-    }
-    by = source_by_pages(&memory, &near);
-    ck_assert(source_is_memory(&by));
-}
-
 /* Reading of headers is dear by the call: ten times as many bytes as there are in them cost less. */
 UNIT(a_file_s_headers_are_read_in_a_few_calls)
 {
