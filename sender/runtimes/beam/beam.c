@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "bpf/beam.h"
 #include "sender/runtimes/beam/binary.h"
@@ -23,15 +22,9 @@ static bool recognise(const struct runtime_file *file)
 static int prepare(const struct runtime_process *process, struct runtime_place *ret)
 {
     struct beam_binary binary;
-    struct beam_place place;
-    uint64_t bias = process->bias;
     if (!beam_binary_find(&binary, process->file))
         return -ENOENT;
-    int r = beam_state(&place, &binary, process->memory, bias);
-    if (r != 0)
-        return r;
-    memcpy(ret->word, &place, sizeof place);
-    return 0;
+    return beam_state((struct beam_place *)ret->word, &binary, process->memory, process->bias);
 }
 
 static void version(const struct runtime_place *of, char ret[RUNTIME_VERSION_MAX])

@@ -4,7 +4,6 @@
  * that it generates is, and that is where the step goes.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "sender/runtimes/hotspot/compiled.h"
 #include "sender/runtimes/hotspot/layout.h"
@@ -19,12 +18,7 @@ static bool recognise(const struct runtime_file *file)
 
 static int prepare(const struct runtime_process *process, struct runtime_place *ret)
 {
-    struct hotspot_place place;
-    int r = hotspot_layout(&place, process->file, process->memory, process->bias);
-    if (r != 0)
-        return r;
-    memcpy(ret->word, &place, sizeof place);
-    return 0;
+    return hotspot_layout((struct hotspot_place *)ret->word, process->file, process->memory, process->bias);
 }
 
 static void version(const struct runtime_place *of, char ret[RUNTIME_VERSION_MAX])

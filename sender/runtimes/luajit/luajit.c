@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "bpf/luajit.h"
 #include "sender/runtimes/luajit/binary.h"
@@ -20,15 +19,14 @@ static bool recognise(const struct runtime_file *file)
 static int prepare(const struct runtime_process *process, struct runtime_place *ret)
 {
     struct luajit_binary binary;
-    uint64_t bias = process->bias;
+    struct luajit_place *place = (struct luajit_place *)ret->word;
     if (!luajit_binary_find(&binary, process->file))
         return -ENOENT;
-    struct luajit_place place = {.start = bias + binary.start,
-                                 .size = binary.size,
-                                 .dispatch = binary.dispatch,
-                                 .trace_base = binary.trace_base};
-    (void)luajit_binary_version(place.version, process->file);
-    memcpy(ret->word, &place, sizeof place);
+    *place = (struct luajit_place){.start = process->bias + binary.start,
+                                   .size = binary.size,
+                                   .dispatch = binary.dispatch,
+                                   .trace_base = binary.trace_base};
+    (void)luajit_binary_version(place->version, process->file);
     return 0;
 }
 
