@@ -337,14 +337,8 @@ static void put_number_with_unit(struct from_pprof *c, struct wire_writer *w, co
         {BYTES_LIT(NAME_NUMBER), {.kind = ATTR_INT, .integer = l->number}},
         {BYTES_LIT(NAME_UNIT), {.kind = ATTR_STRING, .text = text_of(c, l->unit)}},
     };
-    for (size_t i = 0; i < ARRAY_LEN(pair); i++) {
-        size_t entry = wire_begin(w, KEY_VALUE_LIST_VALUES);
-        wire_put_bytes(w, KEY_VALUE_KEY, pair[i].key);
-        size_t value = wire_begin(w, KEY_VALUE_VALUE);
-        value_write(w, NULL, &pair[i].value);
-        wire_end(w, value);
-        wire_end(w, entry);
-    }
+    for (size_t i = 0; i < ARRAY_LEN(pair); i++)
+        value_write_pair(w, NULL, KEY_VALUE_LIST_VALUES, pair[i].key, &pair[i].value);
     wire_end(w, list);
 }
 

@@ -240,10 +240,12 @@ static void write_list(struct wire_writer *w, const struct profiles *p, uint32_t
     wire_end(w, mark);
 }
 
-void value_write(struct wire_writer *w, const struct profiles *p, const struct attr_value *value)
+void value_write(struct wire_writer *w, const struct profiles *p, uint32_t field,
+                 const struct attr_value *value)
 {
+    const size_t mark = value->kind != ATTR_EMPTY ? wire_begin(w, field) : 0;
     switch (value->kind) {
-    case ATTR_EMPTY: break;
+    case ATTR_EMPTY: return;
     case ATTR_STRING: wire_put_bytes(w, ANY_VALUE_STRING_VALUE, value->text); break;
     case ATTR_BOOL: wire_put_uint(w, ANY_VALUE_BOOL_VALUE, value->boolean); break;
     case ATTR_INT: wire_put_int(w, ANY_VALUE_INT_VALUE, value->integer); break;
@@ -252,6 +254,16 @@ void value_write(struct wire_writer *w, const struct profiles *p, const struct a
     case ATTR_KVLIST: write_list(w, p, ANY_VALUE_KVLIST_VALUE, value->text, SHAPE_KVLIST); break;
     case ATTR_BYTES: wire_put_bytes(w, ANY_VALUE_BYTES_VALUE, value->text); break;
     }
+    wire_end(w, mark);
+}
+
+void value_write_pair(struct wire_writer *w, const struct profiles *p, uint32_t field, struct bytes key,
+                      const struct attr_value *value)
+{
+    const size_t mark = wire_begin(w, field);
+    wire_put_bytes(w, KEY_VALUE_KEY, key);
+    value_write(w, p, KEY_VALUE_VALUE, value);
+    wire_end(w, mark);
 }
 
 struct bytes profiles_scope_raw(const struct profiles *p, uint32_t scope)

@@ -22,9 +22,14 @@ void value_write_inline(struct wire_writer *w, const struct profiles *p, struct 
 /* Whether there is such a reference anywhere in it: without, the bytes can be copied as they are. */
 bool value_has_reference(struct bytes message, enum value_shape shape);
 
-/* Appends an AnyValue's fields; references inside of arrays and kvlists become text of `p`, which may be NULL
- * when there are none. */
-void value_write(struct wire_writer *w, const struct profiles *p, const struct attr_value *value);
+/* Appends an AnyValue as a field, nothing of one that is empty; references inside of arrays and kvlists
+ * become text of `p`, which may be NULL when there are none. */
+void value_write(struct wire_writer *w, const struct profiles *p, uint32_t field,
+                 const struct attr_value *value);
+
+/* Appends a KeyValue, likewise. */
+void value_write_pair(struct wire_writer *w, const struct profiles *p, uint32_t field, struct bytes key,
+                      const struct attr_value *value);
 
 /* The InstrumentationScope message of a scope, as profiles.resource.raw is for resources. */
 struct bytes profiles_scope_raw(const struct profiles *p, uint32_t scope);

@@ -154,11 +154,7 @@ uint32_t build_attribute(struct build *b, struct bytes key, const struct attr_va
     uint32_t key_index = build_string(b, key);
     struct wire_writer w = entry_writer(b);
     wire_put_uint_nonzero(&w, KEY_VALUE_AND_UNIT_KEY_STRINDEX, key_index);
-    if (value->kind != ATTR_EMPTY) {
-        size_t mark = wire_begin(&w, KEY_VALUE_AND_UNIT_VALUE);
-        value_write(&w, NULL, value);
-        wire_end(&w, mark);
-    }
+    value_write(&w, NULL, KEY_VALUE_AND_UNIT_VALUE, value);
     wire_put_uint_nonzero(&w, KEY_VALUE_AND_UNIT_UNIT_STRINDEX, unit);
     return entry_add(b, ATTRIBUTE, &w);
 }
@@ -281,16 +277,8 @@ static bool open_level(struct build *b, int level)
 
 static void put_attrs(struct wire_writer *w, uint32_t field, const struct attr *attrs, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        size_t mark = wire_begin(w, field);
-        wire_put_bytes(w, KEY_VALUE_KEY, attrs[i].key);
-        if (attrs[i].value.kind != ATTR_EMPTY) {
-            size_t value = wire_begin(w, KEY_VALUE_VALUE);
-            value_write(w, NULL, &attrs[i].value);
-            wire_end(w, value);
-        }
-        wire_end(w, mark);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        value_write_pair(w, NULL, field, attrs[i].key, &attrs[i].value);
 }
 
 void build_resource(struct build *b, const struct attr *attrs, uint32_t n_attrs, struct bytes schema_url)

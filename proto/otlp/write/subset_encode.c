@@ -115,11 +115,7 @@ static void write_attribute(struct subset *s, uint32_t own, uint32_t key, const 
 {
     size_t mark = wire_begin(&s->w, DICTIONARY_ATTRIBUTE_TABLE);
     wire_put_uint_nonzero(&s->w, KEY_VALUE_AND_UNIT_KEY_STRINDEX, key);
-    if (value->kind != ATTR_EMPTY) {
-        size_t any = wire_begin(&s->w, KEY_VALUE_AND_UNIT_VALUE);
-        value_write(&s->w, s->p, value);
-        wire_end(&s->w, any);
-    }
+    value_write(&s->w, s->p, KEY_VALUE_AND_UNIT_VALUE, value);
     wire_put_uint_nonzero(&s->w, KEY_VALUE_AND_UNIT_UNIT_STRINDEX, unit);
     subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_ATTRIBUTE_TABLE], own, KEY_VALUE_AND_UNIT_HIGHEST);
     wire_end(&s->w, mark);

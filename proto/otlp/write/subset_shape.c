@@ -132,14 +132,7 @@ static void put_attribute(struct subset *s, struct bytes key, const struct attr_
 {
     char room[24];
     const struct attr_value written = subset_value(s, key, value, room);
-    size_t mark = wire_begin(&s->w, RESOURCE_ATTRIBUTES);
-    wire_put_bytes(&s->w, KEY_VALUE_KEY, key);
-    if (written.kind != ATTR_EMPTY) {
-        size_t any = wire_begin(&s->w, KEY_VALUE_VALUE);
-        value_write(&s->w, s->p, &written);
-        wire_end(&s->w, any);
-    }
-    wire_end(&s->w, mark);
+    value_write_pair(&s->w, s->p, RESOURCE_ATTRIBUTES, key, &written);
 }
 
 static struct bytes text_of(const struct subset *s, uint32_t resource, const char *key)
