@@ -32,11 +32,21 @@ void look_put_type(struct json *j, const struct look_question *q, struct bytes u
     json_key(j, "unit"), json_string(j, unit);
 }
 
+/* Samples are counted by section, not by stack: of a tree that leaves some out they are its share by value.
+ */
+static uint64_t samples_of(uint64_t samples, uint64_t part, uint64_t whole)
+{
+    if (part >= whole || samples == 0)
+        return samples;
+    const double n = (double)samples * ((double)part / (double)whole);
+    return part > 0 ? max_of((uint64_t)(n + 0.5), (uint64_t)1) : 0;
+}
+
 void look_put_counts(struct json *j, const struct look_found *found, const struct look_tree *t, uint32_t side)
 {
-    const uint64_t seen = look_samples(found->seen);
-    json_key(j, "seen"), json_u64(j, seen);
-    json_key(j, "kept"), json_u64(j, found->kept);
+    const uint64_t seen = look_samples(found->seen), part = t->total[side].p[LOOK_ROOT];
+    json_key(j, "seen"), json_u64(j, samples_of(seen, part, found->total));
+    json_key(j, "kept"), json_u64(j, samples_of(found->kept, part, found->total));
     json_key(j, "p"), json_double(j, seen > found->kept ? (double)found->kept / (double)seen : 1);
     json_key(j, "not_kept"), json_u64(j, t->self[side].p[LOOK_NODE_NOT_KEPT]);
 }

@@ -61,7 +61,7 @@ int look_tree_of(const struct look_asked *asked, uint32_t most, struct look_tree
 struct bytes look_type_part(struct bytes id, uint32_t part);
 
 /* Members that all answers about a selection have: window, type and unit; seen, kept, p and not_kept, which
- * is what of the tree has no stack. */
+ * is what of the tree has no stack. seen and kept are of the tree, once look_tree_sum has made its totals. */
 void look_put_window(struct json *j, const struct look_found *found);
 void look_put_type(struct json *j, const struct look_question *q, struct bytes unit);
 void look_put_counts(struct json *j, const struct look_found *found, const struct look_tree *t,

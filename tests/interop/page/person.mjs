@@ -110,6 +110,13 @@ const tests = {
     await leave(page);
   },
 
+  async shows_something_whatever_time_an_address_says() {
+    for (const hash of ['#end=1e300', '#end=5', '#end=-7', '#end=1e13', '#range=1e300-2e300', '#range=0.2-1.7&view=diff', '#range=7', '#end=1&view=diff']) {
+      const page = await open(hash); // it has loaded, where the gateway took what it was asked
+      await leave(page);
+    }
+  },
+
   async searches_with_a_share() {
     const page = await open();
     const drawn = await rectangles(page);
@@ -275,8 +282,10 @@ const tests = {
     assert.ok(now.left < was.left && now.mark === was.mark, JSON.stringify([was, now]));
     const drawn = await rectangles(page), root = drawn.find(r => r.row === 2);
     for (const r of drawn.filter(d => d.row > 2)) assert.ok(r.x >= root.x - 0.5 && r.x + r.width <= root.x + root.width + 0.5, 'rows are whole');
+    const samples = async () => Number((await text(page, 'note')).match(/· ([\d,.\s]+) samples/)[1].replace(/\D/g, '')), all = await samples();
     await does(page, () => page.click('#do-under'));
     assert.match(await text(page, 'chips'), /below /);
+    assert.ok(await samples() > 0 && await samples() < all, 'they are those below it');
     await leave(page);
   },
 

@@ -305,6 +305,15 @@ static uint64_t total_under(json_object *o, const char *const *names, size_t n)
     return sum;
 }
 
+/* Each sample of the captures is of one period. */
+static void check_samples(json_object *o, uint64_t total)
+{
+    const uint64_t samples = total / (uint64_t)view.profile.period[0];
+    ck_assert_uint_eq(json_object_get_uint64(member(o, "seen")), samples);
+    ck_assert_uint_eq(json_object_get_uint64(member(o, "kept")), samples);
+    ck_assert(json_object_get_double(member(o, "p")) == 1);
+}
+
 UNIT(below_a_root_is_what_was_left_out)
 {
     begin();
@@ -329,6 +338,7 @@ UNIT(below_a_root_is_what_was_left_out)
         ck_assert_uint_eq(total, total_under(all, names, n));
         ck_assert_uint_gt(total, 0);
         ck_assert_uint_eq(total, total_under(below, names, n));
+        check_samples(below, total); /* theirs, not those of the whole selection */
         ck_assert(at(member(node, "more"), i) == 0 ||
                   length(member(member(below, "node"), "parent")) > n + 1);
         json_object_put(below);
@@ -337,6 +347,11 @@ UNIT(below_a_root_is_what_was_left_out)
     json_object_put(o);
     o = json(LOOK_FLAME, "root=nobody.calls.me");
     ck_assert_uint_eq(at(member(member(o, "node"), "total"), 0), 0);
+    check_samples(o, 0);
+    json_object_put(o);
+    o = json(LOOK_TOP, "filter=a");
+    ck_assert_uint_lt(json_object_get_uint64(member(o, "total")), pushed);
+    check_samples(o, json_object_get_uint64(member(o, "total")));
     json_object_put(o);
     end();
 }
