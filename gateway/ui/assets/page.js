@@ -23,7 +23,7 @@ const marks = (window.marks = {}); // how long things took, ms
 
 // ---- what is asked ---------------------------------------------------------------------------
 
-const window_ = () => [(state.end || now) - state.span, state.end || now];
+const window_ = () => [Math.max((state.end || now) - state.span, 0), state.end || now];
 const rangeOf = () => state.range || window_();
 const matchers = service => [...(service ? [['service_name', '=', service]] : []), ...state.labels];
 

@@ -22,9 +22,14 @@ const DEFAULTS = {
 
 export const state = structuredClone(DEFAULTS);
 
+/** Milliseconds that the API takes; null: none. An address may have been cut, or written by hand. */
+const moment = text => {
+  const ms = Math.round(Number(text));
+  return ms > 0 && ms <= 9e12 ? ms : null;
+};
 const range = text => {
-  const [from, to] = (text || '').split('-').map(Number);
-  return from > 0 && to > from ? [from, to] : null;
+  const [from, to] = (text || '').split('-').map(moment);
+  return from && to > from ? [from, to] : null;
 };
 const one = (text, among, otherwise) => (among.includes(text) ? text : otherwise);
 const OPERATOR = /^([a-z0-9_]+)(=~|!~|!=|=)(.*)$/s;
@@ -37,7 +42,7 @@ export function read(hash) {
     service: q.get('service') || '',
     group: one(q.get('group'), ['runtime', 'service', 'host', 'container', 'thread'], 'runtime'),
     span: Math.min(Math.max(Number(q.get('span')) || DEFAULTS.span, 60e3), 31 * 86400e3),
-    end: Number(q.get('end')) || null,
+    end: moment(q.get('end')),
     range: range(q.get('range')),
     labels: q.getAll('label').map(text => OPERATOR.exec(text)?.slice(1)).filter(Boolean),
     under: q.getAll('under'),
