@@ -70,7 +70,8 @@ static const struct settings_row metrics_rows[] = {
     {"prometheus_scope_labels", SETTINGS_BOOL, AT(prometheus_scope_labels), "false", 0, 0, NULL,
      "otel_scope_name and otel_scope_version on each series at /metrics and in remote write"},
     {"prometheus_created", SETTINGS_BOOL, AT(prometheus_created), "false", 0, 0, NULL,
-     "OpenMetrics: a line NAME_created for each counter, when it began"},
+     "OpenMetrics: a line NAME_created, when it began, for each counter whose name ends in _total, which needs a "
+     "translation_strategy with suffixes"},
 };
 
 static const struct settings_row profiles_rows[] = {
