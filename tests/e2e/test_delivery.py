@@ -162,7 +162,8 @@ def test_a_destination_that_is_away_at_the_end_gets_it_after_the_restart(sink, f
         for i in range(30):
             assert gateway.post(marked(i))[0] == 200
         assert gateway.stop() == 0  # and soon: nothing has to be delivered
-        assert "stays on disk" in gateway.log()
+        assert "stays on disk for the next start destination=otlp/sink requests=30 bytes=" in gateway.log()
+        assert gateway.log().count("stays on disk") == 1
     sink.status = 200
     with running(Gateway(config=stored(sink, folder))) as gateway:
         wait_for(lambda: len(sink.taken) == 30, "what was left")

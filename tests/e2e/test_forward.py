@@ -299,10 +299,13 @@ def test_a_stop_repeats_what_can_still_be_delivered(sink):
 def test_a_stop_ends_when_its_time_is_over(sink):
     sink.status = 503
     with running(Gateway("--set", "service.shutdown_timeout=300ms", config=config(sink))) as gateway:
-        assert gateway.post(FILES[0].read_bytes())[0] == 200
+        for _ in range(3):
+            assert gateway.post(FILES[0].read_bytes())[0] == 200
         wait_for(lambda: sink.asked >= 1, "the first attempt")
+        items = int(gateway.total("profgate_samples_total"))
         assert gateway.stop() == 0
-        assert "left at the end destination=otlp/sink of=samples items=" in gateway.log()
+        assert f"left at the end destination=otlp/sink of=samples requests=3 items={items} error=" in gateway.log()
+        assert gateway.log().count("left at the end") == 1
 
 
 def ready(gateway, accept="text/plain"):

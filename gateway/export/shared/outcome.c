@@ -17,8 +17,18 @@ int outcome_init(struct outcome *o, const struct export_context *c)
     return o->name ? 0 : -ENOMEM;
 }
 
+/* How much is only known at the end, and what was the matter by the first of them. */
+static void tell_left(const struct outcome *o)
+{
+    if (o->left.requests > 0)
+        log_error("left at the end destination=%s of=%s requests=%" PRIu64 " items=%" PRIu64 " error=\"%s\"",
+                  o->name, o->metrics ? "points" : "samples", o->left.requests, o->left.items,
+                  o->left.why.text);
+}
+
 void outcome_release(struct outcome *o)
 {
+    tell_left(o);
     free(take_ptr(o->name));
 }
 
@@ -109,9 +119,10 @@ static void tell(struct outcome *o, const struct client_event *event)
                           what, event->items, why);
         break;
     case CLIENT_SHUT_DOWN:
-        log_write_limited(limit, LOG_LEVEL_ERROR,
-                          "left at the end destination=%s of=%s items=%" PRIu64 " error=\"%s\"", o->name,
-                          what, event->items, why);
+        if (o->left.requests == 0)
+            error_set(&o->left.why, 0, "%s", why);
+        o->left.requests += event->requests;
+        o->left.items += event->items;
         break;
     }
 }

@@ -2,12 +2,14 @@
 /*
  * What becomes of an exporter's requests, as the gateway tells it: counters, the queue's gauge, and a line in
  * the log for each kind of failure (at most one a second of each exporter: none hides what another one's
- * trouble is). For the kinds of exporters; the control loop's thread.
+ * trouble is; of what is left at the end one, with its sum). For the kinds of exporters; the control loop's
+ * thread.
  */
 #ifndef GATEWAY_EXPORT_SHARED_OUTCOME_H
 #define GATEWAY_EXPORT_SHARED_OUTCOME_H
 
 #include "gateway/export/exporter.h"
+#include "proto/base/error.h"
 #include "proto/base/log.h"
 #include "proto/client/client.h"
 
@@ -18,6 +20,10 @@ struct outcome {
     bool is_failing;                             /* of its storage, as STORAGE_FAILING shows it */
     size_t shown_bytes;                          /* this exporter's part of EXPORT_QUEUE_BYTES */
     struct log_limit told[CLIENT_SHUT_DOWN + 1]; /* by kind of event */
+    struct {
+        uint64_t requests, items;
+        struct error why; /* of the first */
+    } left;               /* at the end: told once, by outcome_release */
 };
 
 /* 0 or -ENOMEM. */

@@ -60,7 +60,7 @@ struct stored {
     atomic_uint_fast64_t lost, damaged, expired, set_aside, failures;
     atomic_bool is_open, is_failing;
 
-    struct log_limit told[JOURNAL_OVER + 1], told_left; /* by kind of event; what stays on disk */
+    struct log_limit told[JOURNAL_OVER + 1]; /* by kind of event */
 };
 
 /* ---- what a record says of its body ---- */
@@ -356,12 +356,8 @@ static bool is_unsafe(struct stored *s, uint64_t number)
 void stored_event(struct stored *s, const struct client_event *event)
 {
     bool unsafe = event->tag > 0 && event->kind != CLIENT_RETRIED && is_unsafe(s, event->tag);
-    if (event->kind == CLIENT_SHUT_DOWN && event->tag > 0 && !unsafe) {
-        log_write_limited(&s->told_left, LOG_LEVEL_INFO,
-                          "stays on disk for the next start destination=%s items=%" PRIu64, s->outcome->name,
-                          event->items);
-        return;
-    }
+    if (event->kind == CLIENT_SHUT_DOWN && event->tag > 0 && !unsafe)
+        return; /* it stays on disk */
     outcome_event(s->outcome, event);
     if (event->tag == 0 || event->kind == CLIENT_RETRIED || event->kind == CLIENT_SHUT_DOWN)
         return;
@@ -521,6 +517,10 @@ static void on_ended(void *arg)
 
 static void close_journal(struct stored *s)
 {
+    const struct journal_counts left = journal_counts(s->journal);
+    if (left.records > 0)
+        log_info("stays on disk for the next start destination=%s requests=%" PRIu64 " bytes=%" PRIu64,
+                 s->outcome->name, left.records, left.bytes);
     s->journal = journal_close(s->journal);
     s->post.fn = on_ended; /* also where it waits already */
     io_loop_post_in(s->loop, &s->post);
