@@ -66,6 +66,7 @@ struct connection {
     struct buffer out;
     struct tls *tls;          /* NULL: plain, or not known yet */
     uint64_t handshake_until; /* TLS must be there by then; UINT64_MAX: it is, or there is none */
+    uint64_t named_until;     /* the client's certificate is good; UINT64_MAX: there is none */
     bool has_ended;           /* the peer said so within TLS */
     bool is_late;
     bool asked;                     /* by what was just read: something */
@@ -151,7 +152,7 @@ static void timer_arm(struct admin *a)
     uint64_t next = UINT64_MAX;
     for (struct connection *c = a->connections; c; c = c->next) {
         next = min_of(next, min_of(http_session_deadline(c->session), min_of(c->stalled_at, c->read_at)));
-        next = min_of(next, c->handshake_until);
+        next = min_of(next, min_of(c->handshake_until, c->named_until));
     }
     io_timer_set(a->timer, next);
 }
@@ -236,9 +237,13 @@ static void on_timer(void *user)
         }
         if (c->read_at <= now)
             settle(c, now);
-        if (http_session_deadline(c->session) > now)
+        if (http_session_deadline(c->session) > now && c->named_until > now)
             continue;
         http_session_tick(c->session, now);
+        if (c->named_until <= now) {
+            c->named_until = UINT64_MAX;
+            http_session_shutdown(c->session);
+        }
         connection_pump(c);
     }
     timer_arm(a);
@@ -317,6 +322,9 @@ static void on_read_tls(void *user, struct bytes in)
         c->handshake_until = UINT64_MAX;
         c->peer.tls = true;
         tls_peer_name(c->tls, c->peer.identity, sizeof c->peer.identity);
+        const uint64_t good_for = tls_peer_good_for(c->tls);
+        if (good_for != UINT64_MAX)
+            c->named_until = io_loop_now(a->loop) + good_for;
     }
     if (send_cipher(c) < 0) {
         connection_end(c, false);
@@ -517,7 +525,7 @@ static void on_accept(void *user, struct io_channel *channel)
     }
     c->channel = channel;
     c->since = io_loop_now(a->loop);
-    c->stalled_at = c->read_at = c->handshake_until = UINT64_MAX;
+    c->stalled_at = c->read_at = c->handshake_until = c->named_until = UINT64_MAX;
     if (has_tls(a) && !certificates_allow_plaintext(a->certificates, 0))
         c->handshake_until = c->since + HANDSHAKE_NS;
     http_session_on_late_output(c->session, on_late, c);

@@ -39,6 +39,7 @@ struct connection {
     struct http_session *session; /* NULL: on its way out */
     uint64_t stalled_since;       /* output waits for the peer since then; UINT64_MAX: none waits */
     uint64_t handshake_until;     /* TLS must be established by then; UINT64_MAX: it is, or there is none */
+    uint64_t named_until;         /* the client's certificate is good; UINT64_MAX: there is none */
     struct tls *tls;              /* NULL: plain, or not known yet */
     struct connection_origin origin;
     const struct io_channel_events *events; /* the channel's, but when it leaves */
@@ -119,7 +120,7 @@ static uint64_t next_deadline(const struct connection *c)
     uint64_t at = http_session_deadline(c->session), patience = c->host->http->body_ns;
     if (c->stalled_since != UINT64_MAX && c->stalled_since < UINT64_MAX - patience)
         at = min_of(at, c->stalled_since + patience);
-    return min_of(at, c->handshake_until);
+    return min_of(at, min_of(c->handshake_until, c->named_until));
 }
 
 /* The heap's entry is only made earlier here; when it fires too early, connection_tick corrects it. So a
@@ -399,6 +400,15 @@ void connection_tick(struct connection *c)
         connection_close(c); /* a peer that reads nothing */
         return;
     }
+    if (now >= c->named_until) {
+        c->named_until = UINT64_MAX;
+        log_limited(LOG_LEVEL_INFO,
+                    "client certificate has expired, its connection ends peer=%s identity=\"%s\"",
+                    c->peer.address, c->peer.identity);
+        connection_shutdown(c);
+        if (!c->session)
+            return;
+    }
     if (now >= http_session_deadline(c->session) && !has_news(c)) {
         http_session_tick(c->session, now);
         pump(c);
@@ -435,6 +445,9 @@ static void tls_established(struct connection *c)
     c->handshake_until = UINT64_MAX;
     c->peer.tls = true;
     tls_peer_name(c->tls, c->peer.identity, sizeof c->peer.identity);
+    const uint64_t good_for = tls_peer_good_for(c->tls);
+    if (good_for != UINT64_MAX)
+        c->named_until = io_loop_now(c->host->loop) + good_for;
 }
 
 static void work_tls(struct connection *c, struct bytes in)
@@ -562,7 +575,7 @@ struct connection *connection_accept(struct connection_host *h, struct io_channe
     c->host = h;
     c->channel = channel;
     c->origin = *origin;
-    c->stalled_since = c->handshake_until = UINT64_MAX;
+    c->stalled_since = c->handshake_until = c->named_until = UINT64_MAX;
     if (has_tls(c) && !certificates_allow_plaintext(origin->certificates, origin->address))
         c->handshake_until = io_loop_now(h->loop) + h->http->head_ns;
     c->peer.listener = origin->user;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/io/channel.h"
 #include "proto/io/tls_parts.h"
@@ -328,14 +329,29 @@ struct bytes tls_alpn(const struct tls *t)
     return bytes_of(p, n);
 }
 
+static const X509 *verified_peer(const struct tls *t)
+{
+    return t->established && t->context->verify && SSL_get_verify_result(t->ssl) == X509_V_OK
+               ? SSL_get0_peer_certificate(t->ssl)
+               : NULL;
+}
+
 void tls_peer_name(const struct tls *t, char *name, size_t cap)
 {
-    const X509 *cert = t->established && t->context->verify && SSL_get_verify_result(t->ssl) == X509_V_OK
-                           ? SSL_get0_peer_certificate(t->ssl)
-                           : NULL;
+    const X509 *cert = verified_peer(t);
     name[0] = '\0';
     if (cert)
         tls_peer_cert_name(cert, name, cap);
+}
+
+uint64_t tls_peer_good_for(const struct tls *t)
+{
+    const uint64_t now = clock_realtime() / NSEC_PER_SEC;
+    const int64_t end = tls_cert_expiry(verified_peer(t));
+    if (end < 0 || (uint64_t)end <= now)
+        return 0;
+    const uint64_t left = (uint64_t)end - now;
+    return left < UINT64_MAX / NSEC_PER_SEC / 2 ? left * NSEC_PER_SEC : UINT64_MAX;
 }
 
 const char *tls_error(const struct tls *t)

@@ -152,9 +152,8 @@ static int set_server(struct tls_context *c, struct error *e)
     return 0;
 }
 
-static int64_t expiry(SSL_CTX *ssl)
+int64_t tls_cert_expiry(const X509 *cert)
 {
-    const X509 *cert = SSL_CTX_get0_certificate(ssl);
     struct tm at = {0};
     if (!cert || ASN1_TIME_to_tm(X509_get0_notAfter(cert), &at) != 1)
         return INT64_MAX;
@@ -185,7 +184,7 @@ static int set_up(struct tls_context *c, const struct tls_options *o, struct err
         SSL_CTX_set_verify(c->ssl, SSL_VERIFY_PEER | (o->server ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
     if (!o->server && c->n_alpn > 0 && SSL_CTX_set_alpn_protos(c->ssl, c->alpn, c->n_alpn) != 0)
         return error_set(e, -ENOMEM, "TLS: out of memory");
-    c->expiry = expiry(c->ssl);
+    c->expiry = tls_cert_expiry(SSL_CTX_get0_certificate(c->ssl));
     return 0;
 }
 

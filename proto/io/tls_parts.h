@@ -27,6 +27,9 @@ void tls_openssl_reason(char *text, size_t cap);
 /* As tls_peer_name, of a certificate. In tls_peer.c. */
 void tls_peer_cert_name(const X509 *cert, char *name, size_t cap);
 
+/* When a certificate ends, in seconds since 1970; INT64_MAX: NULL, or it has no end. In tls_context.c. */
+int64_t tls_cert_expiry(const X509 *cert);
+
 /* The message callback of every connection made with a context (SSL_CTX_set_msg_callback(3)); arg is the
  * struct tls. In tls.c. */
 void tls_on_message(int written, int version, int content_type, const void *p, size_t n, SSL *ssl, void *arg);

@@ -40,15 +40,20 @@ class Authority:
     def _openssl(*arguments):
         subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=PATIENCE)
 
-    def issue(self, name, alternative):
-        """Files NAME.pem, NAME.key, replaced if they are there."""
+    def issue(self, name, alternative, seconds=86400):
+        """Files NAME.pem, NAME.key, replaced if they are there; good for so long."""
         self.serial += 1
         cert, key, request = (self.folder / f"{name}.{end}" for end in ("pem", "key", "csr"))
         extensions = self.folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName={alternative}\n")
         self._openssl("req", *NEW_KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
-        self._openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key, "-set_serial", self.serial,
-                      "-days", "1", "-extfile", extensions, "-out", cert)
+        (self.folder / "issued").write_text("")
+        (self.folder / "serial").write_text(f"{self.serial:04x}")
+        (self.folder / "ca.conf").write_text(f"[ca]\ndefault_ca = here\n[here]\ndatabase = {self.folder}/issued\nserial = {self.folder}/serial\n"
+                                             f"new_certs_dir = {self.folder}\ndefault_md = sha256\npolicy = any\n[any]\ncommonName = supplied\n")
+        end = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + seconds))
+        self._openssl("ca", "-batch", "-notext", "-config", self.folder / "ca.conf", "-in", request, "-cert", self.cert, "-keyfile", self.key,
+                      "-enddate", end, "-extfile", extensions, "-out", cert)
         return Identity(cert, key, self.serial)
 
 
@@ -244,6 +249,50 @@ def test_certificates_are_renewed_under_load(authority):
                 sender.join()
         assert [s.problem for s in senders] == [None] * 4
         assert g.total("profgate_requests_total", outcome="accepted") == sum(s.sent for s in senders)
+        assert g.stop() == 0
+
+
+@pytest.mark.parametrize("door", ["otlp", "admin"])
+def test_a_connection_ends_with_the_certificate_of_its_client(authority, server, door):
+    """However busy it is, and with an answer to each request; who comes back with the same one is refused, and with a new one is not."""
+    keys = tls_address(server, client_ca_file=authority.cert)
+    more = "" if door == "otlp" else f"admin: {{ tls: {{ cert_file: '{server.cert}', key_file: '{server.key}', client_ca_file: '{authority.cert}' }} }}\n"
+    with running(Gateway(config=config(keys) + more, listen=0)) as g:
+        port, path = (g.ports[0], PROFILES_PATH) if door == "otlp" else (g.admin, "/metrics")
+
+        def ask(connection):
+            connection.request("POST" if door == "otlp" else "GET", path, GOOD if door == "otlp" else None, {"Content-Type": "application/x-protobuf"})
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
+
+        def connected(identity):
+            context = ssl.create_default_context(cafile=authority.cert)
+            context.load_cert_chain(identity.cert, identity.key)
+            connection = http.client.HTTPSConnection("localhost", port, timeout=PATIENCE, context=context)
+            connection.connect()
+            connection.auto_open = False  # a connection that has ended is an error
+            return connection
+
+        for seconds in (4, 16, 64):  # on a slow machine it may have ended before it was shown
+            old, ends = authority.issue("short", "DNS:agent", seconds), time.time() + seconds
+            with contextlib.closing(connected(old)) as busy, contextlib.closing(connected(old)) as idle:
+                try:
+                    assert [ask(busy), ask(idle)] == [200, 200]
+                except (OSError, http.client.HTTPException):
+                    continue
+                with contextlib.suppress(http.client.NotConnected, http.client.RemoteDisconnected, ConnectionError, ssl.SSLError):
+                    while time.time() < ends + PATIENCE:
+                        assert ask(busy) == 200
+                assert ends - 1 < time.time() < ends + PATIENCE
+                assert idle.sock.recv(1) == b""
+                break
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)) as refused, contextlib.closing(connected(old)) as again:
+            ask(again)
+        print(refused.value)
+        with contextlib.closing(connected(authority.issue("short", "DNS:agent"))) as again:
+            assert ask(again) == 200
+        assert "certificate has expired" in g.log()
         assert g.stop() == 0
 
 
