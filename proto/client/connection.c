@@ -334,6 +334,7 @@ static int link_begin(struct link *link, struct error *e)
     const struct connection_options *o = &link->connection->options;
     if (!o->tls)
         return link_begin_http(link, e);
+    tls_context_renew(o->tls);
     link->tls = tls_new(o->tls, o->server_name ? o->server_name : o->endpoint->host);
     return link->tls ? 0 : error_set(e, -ENOMEM, "out of memory");
 }

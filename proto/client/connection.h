@@ -25,7 +25,7 @@ struct tls_context;
 struct connection_options {
     struct io_loop *loop;
     const struct endpoint *endpoint; /* these two must outlive the connection */
-    struct tls_context *tls;         /* NULL: plain */
+    struct tls_context *tls;         /* NULL: plain; renewed for each connection, so of one thread */
     const struct endpoint *proxy; /* by which a tunnel leads there (CONNECT, RFC 9110 §9.3.6); NULL: none */
     const char *proxy_authorization; /* what is said to it; NULL: nothing. Both likewise */
     uint64_t age_max_ns;     /* older ones take no new call: the next opens anew, by the name; 0: any age */

@@ -40,6 +40,11 @@ struct tls_options {
  * passphrase is refused: there is nobody to ask. */
 int tls_context_new(struct tls_context **ret, const struct tls_options *options, struct error *e);
 
+/* Of a client: takes its files anew where they have changed, so that what is renewed on disk is shown and
+ * believed by the next connection. What cannot be used (a renewal of which half is written) leaves all as it
+ * was, until the next call. Not while another thread uses c. */
+void tls_context_renew(struct tls_context *c);
+
 /* One owner more; returns c. Any thread. */
 struct tls_context *tls_context_ref(struct tls_context *c);
 

@@ -188,6 +188,60 @@ static int set_up(struct tls_context *c, const struct tls_options *o, struct err
     return 0;
 }
 
+static void take_stamps(const struct tls_context *c, struct tls_stamp ret[TLS_FILES])
+{
+    for (uint32_t i = 0; i < TLS_FILES; i++) {
+        struct stat st;
+        ret[i] = (struct tls_stamp){0};
+        if (c->files[i] && stat(c->files[i], &st) == 0)
+            ret[i] = (struct tls_stamp){st.st_dev, st.st_ino, st.st_size, st.st_mtim};
+    }
+}
+
+static bool is_same(const struct tls_stamp *a, const struct tls_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* Before its files are read: what changes meanwhile is seen by the next renewal. 0 or -ENOMEM. */
+static int remember(struct tls_context *c, const struct tls_options *o)
+{
+    const char *const given[TLS_FILES] = {o->ca_file, o->cert_file, o->key_file};
+    for (uint32_t i = 0; i < TLS_FILES; i++)
+        if (given[i] && !(c->files[i] = strdup(given[i])))
+            return -ENOMEM;
+    c->min_version = o->min_version && strcmp(o->min_version, "1.3") == 0 ? "1.3" : NULL;
+    take_stamps(c, c->stamps);
+    return 0;
+}
+
+void tls_context_renew(struct tls_context *c)
+{
+    struct tls_stamp now[TLS_FILES];
+    bool is_new = false;
+    take_stamps(c, now);
+    for (uint32_t i = 0; i < TLS_FILES; i++)
+        is_new |= !is_same(&now[i], &c->stamps[i]);
+    if (c->server || !is_new)
+        return;
+    struct tls_context made = {
+        .verify = c->verify, .n_alpn = c->n_alpn, .ssl = SSL_CTX_new(TLS_client_method())};
+    const struct tls_options options = {.ca_file = c->files[0],
+                                        .cert_file = c->files[1],
+                                        .key_file = c->files[2],
+                                        .min_version = c->min_version};
+    memcpy(made.alpn, c->alpn, sizeof made.alpn);
+    if (made.ssl && set_up(&made, &options, NULL) == 0) {
+        SSL_CTX *old = c->ssl;
+        c->ssl = made.ssl;
+        c->expiry = made.expiry;
+        memcpy(c->stamps, now, sizeof now);
+        made.ssl = old; /* connections that were made with it have it still */
+    }
+    SSL_CTX_free(made.ssl);
+}
+
 int tls_context_new(struct tls_context **ret, const struct tls_options *o, struct error *e)
 {
     int r = library_load(&library_openssl, e);
@@ -200,7 +254,8 @@ int tls_context_new(struct tls_context **ret, const struct tls_options *o, struc
     c->server = o->server;
     c->verify = o->server ? o->ca_file != NULL : !o->insecure_skip_verify;
     c->ssl = SSL_CTX_new(o->server ? TLS_server_method() : TLS_client_method());
-    r = c->ssl ? set_up(c, o, e) : error_set(e, -ENOMEM, "TLS: out of memory");
+    r = c->ssl && (o->server || remember(c, o) == 0) ? set_up(c, o, e)
+                                                     : error_set(e, -ENOMEM, "TLS: out of memory");
     if (r < 0) {
         tls_context_free(c);
         return r;
@@ -225,6 +280,8 @@ struct tls_context *tls_context_free(struct tls_context *c)
     if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
         return NULL;
     SSL_CTX_free(c->ssl);
+    for (uint32_t i = 0; i < TLS_FILES; i++)
+        free(c->files[i]);
     free(c);
     return NULL;
 }

@@ -9,8 +9,20 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
 
 #define TLS_ALPN_MAX 64 /* wire form of our list (RFC 7301 §3.1) */
+
+/* Of a file: it is another one, or has other contents, if these are others. Zeros: there is none. */
+struct tls_stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed;
+};
+
+#define TLS_FILES 3 /* authorities, certificate, key */
 
 struct tls_context {
     atomic_uint refs; /* the maker's and one for each connection */
@@ -19,6 +31,10 @@ struct tls_context {
     unsigned char alpn[TLS_ALPN_MAX];
     unsigned int n_alpn;
     int64_t expiry;
+    /* Of a client, for the next renewal: what it was made of. */
+    char *files[TLS_FILES]; /* NULL: none */
+    const char *min_version;
+    struct tls_stamp stamps[TLS_FILES];
 };
 
 /* The newest message of OpenSSL's queue, which is emptied. */

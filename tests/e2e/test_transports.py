@@ -296,6 +296,30 @@ def test_a_connection_ends_with_the_certificate_of_its_client(authority, server,
         assert g.stop() == 0
 
 
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_an_exporter_shows_the_certificate_that_was_renewed(authority, stranger, server, protocol):
+    """Without a reload: what is renewed on disk is what the next connection has."""
+    mine = authority.folder / f"exporter-{protocol}.pem", authority.folder / f"exporter-{protocol}.key"
+
+    def put(identity):
+        for path, new in zip(mine, (identity.cert, identity.key)):
+            new.rename(path)
+
+    put(stranger.issue("old", "DNS:agent"))
+    with running(Gateway(config=config(tls_address(server, client_ca_file=authority.cert)), listen=0)) as receiver:
+        sending = f"""
+profiles: {{ exporters: [otlp/next] }}
+exporters:
+  otlp/next: {{ endpoint: 'https://localhost:{receiver.ports[0]}', protocol: {protocol}, retry_on_failure: {{ initial_interval: 100ms, max_interval: 300ms }},
+                tls: {{ ca_file: '{authority.cert}', cert_file: '{mine[0]}', key_file: '{mine[1]}' }} }}
+"""
+        with running(Gateway(config=sending)) as g:
+            assert g.post(GOOD)[0] == 200
+            wait_for(lambda: g.total("profgate_export_requests_total", signal="profiles", outcome="retried") > 0, "the old one refused")
+            put(authority.issue("new", "DNS:agent"))
+            wait_for(lambda: g.total("profgate_export_requests_total", signal="profiles", outcome="sent") == 1, "the new one taken")
+
+
 def test_certificates_and_rules_are_taken_together_or_not_at_all(tmp_path, authority):
     """A refused configuration leaves the certificate as it was, a bad certificate the rules."""
     rules = tmp_path / "mine.rules"

@@ -141,6 +141,67 @@ UNIT(certificates_are_checked)
     remove_identity(&other);
 }
 
+/* As who renews files does: what is there is another one at once. */
+static void copy_file(const char *from, const char *to)
+{
+    char text[8192], new_name[256];
+    snprintf(new_name, sizeof new_name, "%s.new", to);
+    FILE *in = unit_made(fopen(from, "r")), *out = unit_made(fopen(new_name, "w"));
+    const size_t n = fread(text, 1, sizeof text, in);
+    ck_assert(n > 0 && n < sizeof text && fwrite(text, 1, n, out) == n);
+    fclose(in);
+    ck_assert_int_eq(fclose(out), 0);
+    ck_assert_int_eq(rename(new_name, to), 0);
+}
+
+/* Whether a server that knows this client alone takes what it shows. */
+static bool is_taken(const struct identity *own, const struct identity *known, struct tls_context *client)
+{
+    const struct tls_options options = {
+        .server = true, .cert_file = own->cert, .key_file = own->key, .ca_file = known->cert};
+    struct tls_context *server;
+    ck_assert_int_eq(tls_context_new(&server, &options, NULL), 0);
+    cleanup(pair_close) struct pair p = {.server = unit_made(tls_new(server, NULL))};
+    tls_context_renew(client);
+    p.client = unit_made(tls_new(client, "h"));
+    pair_run(&p);
+    tls_context_free(server);
+    return p.client_result == 0 && p.server_result == 0 && tls_is_established(p.server);
+}
+
+/* Certificate, key and authority are renewed on disk, one file after the other. */
+UNIT(a_client_takes_renewed_files_with_the_next_connection)
+{
+    cleanup(remove_identity) struct identity server;
+    cleanup(remove_identity) struct identity one;
+    cleanup(remove_identity) struct identity two;
+    cleanup(remove_identity) struct identity files; /* the client's; it believes what known has */
+    cleanup(remove_identity) struct identity known;
+    make_identity(&server, "DNS:h");
+    make_identity(&one, "DNS:one");
+    make_identity(&two, "DNS:two");
+    make_identity(&files, "DNS:files");
+    make_identity(&known, "DNS:known");
+    copy_file(one.cert, files.cert);
+    copy_file(one.key, files.key);
+    copy_file(server.cert, known.cert);
+    const struct tls_options client = {.ca_file = known.cert, .cert_file = files.cert, .key_file = files.key};
+    struct tls_context *c;
+    ck_assert_int_eq(tls_context_new(&c, &client, NULL), 0);
+    ck_assert(is_taken(&server, &one, c) && !is_taken(&server, &two, c));
+    copy_file(two.cert, files.cert);
+    ck_assert(is_taken(&server, &one, c) && !is_taken(&server, &two, c)); /* the key is not there yet */
+    copy_file(two.key, files.key);
+    ck_assert(is_taken(&server, &two, c) && !is_taken(&server, &one, c));
+    copy_file(one.cert, known.cert);
+    ck_assert(!is_taken(&server, &two, c)); /* it does not know the server any more */
+    ck_assert_int_eq(unlink(known.cert), 0);
+    ck_assert(!is_taken(&server, &two, c));
+    copy_file(server.cert, known.cert);
+    ck_assert(is_taken(&server, &two, c));
+    tls_context_free(c);
+}
+
 UNIT(no_tls_is_said_not_guessed)
 {
     cleanup(remove_identity) struct identity id;
