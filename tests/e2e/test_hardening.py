@@ -52,6 +52,29 @@ def said_versions():
     return {name: version for name, version in found.items() if version[:1].isdigit()}
 
 
+@pytest.mark.parametrize("program", ["profgate", "profsend"])
+def test_the_packages_that_another_host_needs_are_named(program):
+    """Those of the libraries that it is linked with, or loads when something needs them."""
+    if not shutil.which("dpkg-query"):
+        pytest.skip("no dpkg-query here")
+    path = BUILD / program
+    if not path.exists():
+        pytest.skip(f"{program} is not built")
+    if re.search(r"__(asan|tsan|ubsan)_", readelf(path, "--dyn-syms")):
+        pytest.skip("a build with sanitizers is linked with what a release loads")
+    page = (ROOT / "scripts/deploy/README.md").read_text()
+    said = re.search(rf"# {program}\napt-get install --no-install-recommends ((?:.*\\\n)*.*)\n", page).group(1).replace("\\\n", " ").split()
+    text = path.read_bytes()
+    loaded = {name for source in (ROOT / "proto/base/library").glob("*.S")
+              for name in re.findall(r'SONAME "(.*?)"', source.read_text()) if name.encode() + b"\0" in text}
+    linked = set(re.findall(r"^\s+(lib\S+) => /", subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout, re.M))
+    packages = {"ca-certificates"}
+    for name in (loaded | linked) - {"libc.so.6", "libm.so.6", "libasan.so.8"}:
+        found = subprocess.run(["dpkg-query", "-S", f"*/{name}"], capture_output=True, text=True).stdout
+        packages.add(re.match(r"[\w.+-]+", found).group())
+    assert set(said) == packages
+
+
 def number(version):
     return [int(part) for part in re.findall(r"\d+", version)]
 
