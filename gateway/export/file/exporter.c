@@ -238,6 +238,7 @@ static void on_wanted(void *arg)
 {
     struct file *f = arg;
     if (!f->writer) {
+        outcome_end(&f->outcome);
         f->done(f->done_user);
         return;
     }

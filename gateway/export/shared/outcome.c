@@ -17,18 +17,8 @@ int outcome_init(struct outcome *o, const struct export_context *c)
     return o->name ? 0 : -ENOMEM;
 }
 
-/* How much is only known at the end, and what was the matter by the first of them. */
-static void tell_left(const struct outcome *o)
-{
-    if (o->left.requests > 0)
-        log_error("left at the end destination=%s of=%s requests=%" PRIu64 " items=%" PRIu64 " error=\"%s\"",
-                  o->name, o->metrics ? "points" : "samples", o->left.requests, o->left.items,
-                  o->left.why.text);
-}
-
 void outcome_release(struct outcome *o)
 {
-    tell_left(o);
     free(take_ptr(o->name));
 }
 
@@ -137,4 +127,12 @@ void outcome_lost(struct outcome *o, uint64_t requests, uint64_t items, const ch
 {
     outcome_event(o, &(struct client_event){
                          .kind = CLIENT_OUT_OF_MEMORY, .requests = requests, .items = items, .message = why});
+}
+
+void outcome_end(const struct outcome *o)
+{
+    if (o->left.requests > 0)
+        log_error("left at the end destination=%s of=%s requests=%" PRIu64 " items=%" PRIu64 " error=\"%s\"",
+                  o->name, o->metrics ? "points" : "samples", o->left.requests, o->left.items,
+                  o->left.why.text);
 }

@@ -23,7 +23,7 @@ struct outcome {
     struct {
         uint64_t requests, items;
         struct error why; /* of the first */
-    } left;               /* at the end: told once, by outcome_release */
+    } left;               /* at the end: told once, by outcome_end */
 };
 
 /* 0 or -ENOMEM. */
@@ -38,6 +38,9 @@ void outcome_lost(struct outcome *o, uint64_t requests, uint64_t items, const ch
 
 /* Its storage takes nothing, or takes again; `times` it did not since this was said last. */
 void outcome_storage(struct outcome *o, bool is_failing, uint64_t times);
+
+/* All is drained: tells what was left, whose sum is only known then. */
+void outcome_end(const struct outcome *o);
 
 /* The queue holds so many bytes now. */
 void outcome_queued(struct outcome *o, size_t bytes);

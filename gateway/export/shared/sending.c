@@ -336,6 +336,7 @@ static void on_settled(void *user)
     struct sending *s = user;
     s->stored = NULL;
     count_unbuilt(s);
+    outcome_end(&s->outcome);
     s->done(s->done_user);
 }
 
