@@ -438,6 +438,26 @@ def test_a_broker_that_hangs_does_not_keep_who_stops(broker, produce):
         assert 1000 <= waited[0] <= 2000 and waited[1] == 1000
 
 
+def test_a_broker_that_hangs_does_not_keep_who_writes(broker):
+    """Requests are taken meanwhile; the stop ends with its time, and the log has all that the broker was not heard to take."""
+    topic = broker.create(next(TOPICS))
+    config = f"""
+profiles: {{ keep: 100%, exporters: [kafka/raw] }}
+exporters: {{ kafka/raw: {{ brokers: ['127.0.0.1:{broker.port}'], profiles: {{ topic: {topic} }}, partition_profiles_by_resource_attributes: false }} }}
+"""
+    with running(Gateway("--set", "service.shutdown_timeout=2s", config=config)) as writer:
+        assert writer.post(SMALL)[0] == 200
+        wait_for(lambda: writer.total("profgate_export_requests_total", outcome="sent") == 1, "one to be there")
+        os.kill(broker.process.pid, signal.SIGSTOP)
+        try:
+            assert [writer.post(SMALL)[0] for _ in range(5)] == [200] * 5
+            assert writer.stop() == 0
+        finally:
+            os.kill(broker.process.pid, signal.SIGCONT)
+        left = f"left at the end destination=kafka/raw of=samples requests=5 items={5 * samples_in(decoded([SMALL]))} error="
+        assert left in writer.log() and writer.log().endswith(" stopped\n"), writer.log()
+
+
 def test_a_file_of_authorities_that_is_none_is_said():
     with running(Process([BUILD / "profgate", "serve", "--set", "receivers.kafka.brokers=localhost:1", "--set", "receivers.kafka.profiles.topics=a",
                           "--set", "receivers.kafka.group_id=g", "--set", "receivers.kafka.tls.ca_file=/dev/null/none"])) as process:
