@@ -49,18 +49,28 @@ void collector_release(struct collector *c)
     *c = (struct collector){0};
 }
 
-/* Opens a file that was not met before, and leaves it open in the window. Its number; 0: it cannot be had. */
+/* The index of a file in the window. UINT32_MAX: there is none, it is no ELF file, or memory is out. */
+static uint32_t in_window(struct collector *c, uint32_t number)
+{
+    struct file *file = files_get(c->files, number);
+    return file && file->is_elf ? window_file(&c->window, number, &file->key, &file->in_window) : UINT32_MAX;
+}
+
+/* The number of the file of a region that was not looked at before, which is left open in the window.
+ * `number`: what had its inode when that was met last; it may have been written over since. 0: nothing, and
+ * returned: it cannot be had. */
 static uint32_t new_file(struct collector *c, const struct process *process, const struct region *region,
-                         const struct binary_key *key, uint64_t now)
+                         const struct binary_key *key, uint32_t number, uint64_t now)
 {
     struct allowance *user = procs_allowance(c->procs, process, now);
+    uint32_t at = in_window(c, number);
+    if (at != UINT32_MAX && c->window.file.p[at].fd >= 0)
+        return files_check(c->files, number, c->window.file.p[at].fd, user);
     int fd = allowance_take(user, FILES_OPENING) ? procs_open_region(c->procs, process, region) : -EDQUOT;
     if (fd < 0)
         return 0;
-    uint32_t number = files_add(c->files, key, fd, user);
-    struct file *file = files_get(c->files, number);
-    uint32_t at =
-        file && file->is_elf ? window_file(&c->window, number, &file->key, &file->in_window) : UINT32_MAX;
+    number = number ? files_check(c->files, number, fd, user) : files_add(c->files, key, fd, user);
+    at = in_window(c, number);
     if (at == UINT32_MAX)
         close(fd);
     else
@@ -83,10 +93,10 @@ static uint32_t file_of(struct collector *c, const struct process *process, stru
         known->key.minor == key.minor)
         return region->tag;
     uint32_t number = files_find(c->files, &key);
-    if (!number && is_vdso && c->vdso.p)
+    if (!is_vdso)
+        number = new_file(c, process, region, &key, number, now);
+    else if (!number && c->vdso.p)
         number = files_add_memory(c->files, &key, c->vdso);
-    else if (!number)
-        number = new_file(c, process, region, &key, now);
     return region->tag = number;
 }
 
@@ -95,8 +105,7 @@ static uint32_t file_of(struct collector *c, const struct process *process, stru
 static uint32_t file_in_window(struct collector *c, const struct process *process, struct region *region,
                                uint64_t now)
 {
-    struct file *file = files_get(c->files, region->tag);
-    uint32_t at = window_file(&c->window, region->tag, &file->key, &file->in_window);
+    uint32_t at = in_window(c, region->tag);
     if (at == UINT32_MAX || region->inode == 0 || !window_wants(&c->window, at, process->pid))
         return at;
     struct allowance *user = procs_allowance(c->procs, process, now);
@@ -104,8 +113,7 @@ static uint32_t file_in_window(struct collector *c, const struct process *proces
     uint32_t number = fd >= 0 ? files_check(c->files, region->tag, fd, user) : region->tag;
     if (number != region->tag) {
         region->tag = number;
-        file = files_get(c->files, number);
-        at = file ? window_file(&c->window, number, &file->key, &file->in_window) : UINT32_MAX;
+        at = in_window(c, number);
     }
     if (at == UINT32_MAX)
         cleanup_close(&fd);
@@ -148,9 +156,10 @@ static uint32_t add_known(struct collector *c, const struct collector_code *code
 }
 
 /* The number of the file a frame means, and its index in the window, where it is open if it can be. 0: it is
- * not known. */
+ * not known; *met says what was in it, as far as that is. */
 static uint32_t known_file(struct collector *c, const struct process *process,
-                           const struct sample_frame *from, uint32_t *at, uint64_t now)
+                           const struct sample_frame *from, uint32_t *at, uint64_t now,
+                           struct foreign_content *met)
 {
     struct collector_code code;
     uint32_t number = files_of_serial(c->files, from->file);
@@ -163,6 +172,7 @@ static uint32_t known_file(struct collector *c, const struct process *process,
     struct allowance *user = procs_allowance(c->procs, process, now);
     if (!open_known(c, process, from, user, &code))
         return number;
+    *met = code.key.content;
     number = number ? number : add_known(c, &code, user);
     file = files_get(c->files, number);
     *at = file ? window_file(&c->window, number, &file->key, &file->in_window) : UINT32_MAX;
@@ -203,16 +213,23 @@ static enum frame_way way_of(const struct sample_frame *from)
     return from->file && is_by_pointer ? FRAME_BY_POINTER : FRAME_SURE;
 }
 
-/* A frame in a file that the walk knew: no living process is needed to say where it is. */
+/* A frame in a file that the walk knew: no living process is needed to say where it is. *met: as known_file.
+ */
 static bool take_known(struct collector *c, const struct process *process, const struct sample_frame *from,
-                       uint64_t now, struct frame *ret)
+                       uint64_t now, struct foreign_content *met, struct frame *ret)
 {
     uint64_t virtual;
-    uint32_t at = UINT32_MAX, number = from->file ? known_file(c, process, from, &at, now) : 0;
+    uint32_t at = UINT32_MAX, number = from->file ? known_file(c, process, from, &at, now, met) : 0;
     if (!number || at == UINT32_MAX || !address_of(c, from, number, &virtual))
         return false;
     *ret = (struct frame){.kind = FRAME_FILE, .way = way_of(from), .file = at, .address = virtual};
     return true;
+}
+
+/* Whether a file is what the walk met there, as far as that is known: it may have been written over since. */
+static bool is_as_met(struct collector *c, uint32_t number, struct foreign_content met)
+{
+    return met.size == 0 || foreign_content_is(files_get(c->files, number)->key.content, met);
 }
 
 /* A stack on its way into the window. */
@@ -242,7 +259,8 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     bool is_sure =
         t->at == 0 || is_exact; /* the kernel side found a mapping there, which ours may be older than */
     uint64_t address = from->where - (t->at > 0 && !is_exact);
-    if (take_known(c, t->process, from, t->now, ret))
+    struct foreign_content met = {0};
+    if (take_known(c, t->process, from, t->now, &met, ret))
         return true;
     bool is_nowhere = is_exact && !from->file && !(t->head->flags & SAMPLE_GUESSED);
     *ret = (struct frame){
@@ -256,7 +274,7 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
         return true;
     uint32_t at = file_in_window(c, t->process, region, t->now);
     uint64_t virtual;
-    if (at != UINT32_MAX &&
+    if (at != UINT32_MAX && is_as_met(c, region->tag, met) &&
         files_address(c->files, region->tag, address - region->start + region->offset, &virtual))
         *ret = (struct frame){.kind = FRAME_FILE, .way = way_of(from), .file = at, .address = virtual};
     return true;
