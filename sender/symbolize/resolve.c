@@ -9,6 +9,7 @@
 #include "sender/symbolize/demangle.h"
 #include "sender/symbolize/dwarf/dwarf.h"
 #include "sender/symbolize/go/pclntab.h"
+#include "sender/symbolize/elf/eh_index.h"
 #include "sender/symbolize/elf/extent.h"
 #include "sender/symbolize/elf/stub.h"
 #include "sender/symbolize/elf/symtab.h"
@@ -176,19 +177,30 @@ static void search_tables(struct batch *b)
     }
 }
 
-/* The code at a program's entry, at most: glibc's is 38 bytes, with what is never called behind; musl's 22,
- * and its second half, in C, ends at 71. */
+/* The code at a program's entry, at most: glibc's is 38 bytes; musl's 22, and its second half, in C, ends at
+ * 71. */
 #define START_MAX 80u
+
+/* Where it ends: where its code does, or, as it need not come back from its call, another function begins. */
+static uint64_t start_end(const struct batch *b, uint64_t start)
+{
+    struct dynamic d;
+    uint64_t begins, next, end = extent_end(b->r->source, start, start + START_MAX);
+    dynamic_open(&d, b->r->source);
+    return eh_index_bounds(&d, start, &begins, &next) ? min_of(end, next) : end;
+}
 
 /* Where no symbol says so, and in a stripped program none does, what is at the entry is "_start": it gets a
  * range of its own out of the one that has no name. */
 static void mark_start(struct batch *b)
 {
-    uint64_t start = b->r->elf->entry, end = start + START_MAX;
+    uint64_t start = b->r->elf->entry, end = 0;
     for (uint32_t i = 0; start != 0 && i < b->n; i++) {
         struct symtab_answer *a = &b->answer[i];
         if (a->name_at)
             continue;
+        if (end == 0)
+            end = start_end(b, start);
         if (a->address < start)
             a->end = min_of(a->end, start);
         else
