@@ -206,30 +206,12 @@ static bool says_where(struct collector *c, const struct sample_head *head, cons
     return true;
 }
 
-/* How the walk came to a frame's caller. */
-static enum frame_way way_of(const struct sample_frame *from)
+/* How the walk came to a frame's caller. What is in no file that it knew is generated code, which has frame
+ * pointers, or, where it says that it guessed, may be in one that was not known yet. */
+static enum frame_way way_of(const struct sample_head *head, const struct sample_frame *from)
 {
     bool is_by_pointer = from->runtime == UNWIND_CFA_NONE || from->runtime == UNWIND_CFA_UNKNOWN;
-    return from->file && is_by_pointer ? FRAME_BY_POINTER : FRAME_SURE;
-}
-
-/* A frame in a file that the walk knew: no living process is needed to say where it is. *met: as known_file.
- */
-static bool take_known(struct collector *c, const struct process *process, const struct sample_frame *from,
-                       uint64_t now, struct foreign_content *met, struct frame *ret)
-{
-    uint64_t virtual;
-    uint32_t at = UINT32_MAX, number = from->file ? known_file(c, process, from, &at, now, met) : 0;
-    if (!number || at == UINT32_MAX || !address_of(c, from, number, &virtual))
-        return false;
-    *ret = (struct frame){.kind = FRAME_FILE, .way = way_of(from), .file = at, .address = virtual};
-    return true;
-}
-
-/* Whether a file is what the walk met there, as far as that is known: it may have been written over since. */
-static bool is_as_met(struct collector *c, uint32_t number, struct foreign_content met)
-{
-    return met.size == 0 || foreign_content_is(files_get(c->files, number)->key.content, met);
+    return is_by_pointer && (from->file || head->flags & SAMPLE_GUESSED) ? FRAME_BY_POINTER : FRAME_SURE;
 }
 
 /* A stack on its way into the window. */
@@ -241,6 +223,26 @@ struct taking {
     uint64_t now;
     const struct word *word; /* one that is new in the window; NULL: none */
 };
+
+/* A frame in a file that the walk knew: no living process is needed to say where it is. *met: as known_file.
+ */
+static bool take_known(struct taking *t, const struct sample_frame *from, struct foreign_content *met,
+                       struct frame *ret)
+{
+    struct collector *c = t->c;
+    uint64_t virtual;
+    uint32_t at = UINT32_MAX, number = from->file ? known_file(c, t->process, from, &at, t->now, met) : 0;
+    if (!number || at == UINT32_MAX || !address_of(c, from, number, &virtual))
+        return false;
+    *ret = (struct frame){.kind = FRAME_FILE, .way = way_of(t->head, from), .file = at, .address = virtual};
+    return true;
+}
+
+/* Whether a file is what the walk met there, as far as that is known: it may have been written over since. */
+static bool is_as_met(struct collector *c, uint32_t number, struct foreign_content met)
+{
+    return met.size == 0 || foreign_content_is(files_get(c->files, number)->key.content, met);
+}
 
 /* A return address is that of the next instruction, which may be another function's: one less is in the call.
  */
@@ -260,11 +262,11 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
         t->at == 0 || is_exact; /* the kernel side found a mapping there, which ours may be older than */
     uint64_t address = from->where - (t->at > 0 && !is_exact);
     struct foreign_content met = {0};
-    if (take_known(c, t->process, from, t->now, &met, ret))
+    if (take_known(t, from, &met, ret))
         return true;
     bool is_nowhere = is_exact && !from->file && !(t->head->flags & SAMPLE_GUESSED);
     *ret = (struct frame){
-        .kind = FRAME_OTHER, .way = is_nowhere ? FRAME_NOWHERE : way_of(from), .address = address};
+        .kind = FRAME_OTHER, .way = is_nowhere ? FRAME_NOWHERE : way_of(t->head, from), .address = address};
     struct region *region = procs_region(c->procs, t->process, address, is_sure, t->now);
     if (!region)
         return is_sure ||
@@ -276,7 +278,8 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     uint64_t virtual;
     if (at != UINT32_MAX && is_as_met(c, region->tag, met) &&
         files_address(c->files, region->tag, address - region->start + region->offset, &virtual))
-        *ret = (struct frame){.kind = FRAME_FILE, .way = way_of(from), .file = at, .address = virtual};
+        *ret =
+            (struct frame){.kind = FRAME_FILE, .way = way_of(t->head, from), .file = at, .address = virtual};
     return true;
 }
 
