@@ -217,7 +217,7 @@ static void entry_read(struct binaries *b, struct entry *e)
         elf_htlhash(&e->source, binary->htlhash);
     }
     const struct elf *elf = &binary->elf;
-    bool has_native = elf->symbols.size || elf->dynamic.size || elf->mini_debug.size ||
+    bool has_native = elf->entry || elf->symbols.size || elf->dynamic.size || elf->mini_debug.size ||
                       elf->debug_link.size || elf->build_id_n || elf->debug[ELF_DEBUG_INFO].size;
     bool has_names = elf->go_lines.size || (has_native && !b->options.addresses_only);
     e->names = has_names ? open_names(b, e) : NULL;

@@ -278,6 +278,26 @@ UNIT(two_addresses_where_a_program_begins_are_named)
     built_free(&built);
 }
 
+/* Static and without a build id: where it begins is all that is known of it. */
+UNIT(a_program_that_says_nothing_of_itself_begins_all_the_same)
+{
+    struct built built = built_new();
+    built_need("gcc");
+    built_text(&built, "program.c", "void _start(void) { for (;;) ; }\n");
+    ck_assert_int_eq(
+        built_run(&built, "gcc -O1 -s -static -nostdlib -Wl,--build-id=none program.c -o program"), 0);
+    struct source s;
+    struct elf elf;
+    built_read(&built, "program", &s, &elf);
+    struct binaries *b = unit_made(binaries_new());
+    uint32_t number = built_add(b, key, "program", built_open(&built, "program"), NULL);
+    (void)binaries_want(b, number, elf.entry, 1);
+    binaries_resolve(b);
+    ck_assert(is_called(b, number, elf.entry, "_start"));
+    binaries_free(b);
+    built_free(&built);
+}
+
 /* What is learned of a function at one address begins and ends somewhere else than what is at the next,
  * window by window, and none of it is in the way of another's. */
 UNIT(each_address_of_a_large_function_is_named_whatever_was_asked_before)
