@@ -258,9 +258,11 @@ static void name_c_library_start(struct batch *b)
 {
     struct symtab_answer behind;
     char name[sizeof c_library_start + 1];
-    const struct table *table = &b->table[b->n_tables - 1];
     uint64_t tried = 0;
-    if (b->n_tables == 0 || table->symbols.offset != b->r->elf->dynamic.offset)
+    if (b->n_tables == 0)
+        return;
+    const struct table *table = &b->table[b->n_tables - 1];
+    if (table->symbols.offset != b->r->elf->dynamic.offset)
         return;
     for (uint32_t i = 0; i < b->n; i++) {
         struct symtab_answer *a = &b->answer[i];

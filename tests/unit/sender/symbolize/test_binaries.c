@@ -291,6 +291,7 @@ UNIT(a_program_that_says_nothing_of_itself_begins_all_the_same)
     built_read(&built, "program", &s, &elf);
     struct binaries *b = unit_made(binaries_new());
     uint32_t number = built_add(b, key, "program", built_open(&built, "program"), NULL);
+    ck_assert_uint_ne(number, 0);
     (void)binaries_want(b, number, elf.entry, 1);
     binaries_resolve(b);
     ck_assert(is_called(b, number, elf.entry, "_start"));
