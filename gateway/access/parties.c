@@ -7,6 +7,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/share.h"
+#include "proto/base/thread.h"
 
 #define SHARDS 16u
 
@@ -196,10 +197,9 @@ struct party *party_drop(struct party *p)
                                                   memory_order_relaxed))
             return NULL;
     struct party_shard *s = p->shard;
-    pthread_mutex_lock(&s->lock);
+    autolock(&s->lock);
     if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1)
         idle_add(s, p);
-    pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 

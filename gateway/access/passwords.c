@@ -165,7 +165,7 @@ static void cache_add(struct cache *c, const struct digest *key, uint64_t until)
 /* ---- the thread ---- */
 
 struct job_list {
-    struct password_job *first, **last;
+    STAILQ_HEAD(, password_job) jobs;
     uint32_t n;
 };
 
@@ -197,7 +197,7 @@ struct passwords *passwords_new(void)
         return NULL;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
-    p->queue.last = &p->queue.first;
+    STAILQ_INIT(&p->queue.jobs);
     return p;
 }
 
@@ -227,47 +227,38 @@ static enum password_memory recall(struct passwords *p, const struct digest *key
 
 enum password_memory passwords_recall(struct passwords *p, const struct digest *key, uint64_t now_ns)
 {
-    pthread_mutex_lock(&p->lock);
-    enum password_memory memory = recall(p, key, now_ns);
-    pthread_mutex_unlock(&p->lock);
-    return memory;
+    autolock(&p->lock);
+    return recall(p, key, now_ns);
 }
 
 /* ---- lists of jobs, under the lock ---- */
 
 static void list_add(struct job_list *l, struct password_job *job)
 {
-    job->queue_next = NULL;
-    *l->last = job;
-    l->last = &job->queue_next;
+    STAILQ_INSERT_TAIL(&l->jobs, job, queue_next);
     l->n++;
 }
 
 static struct password_job *list_take(struct job_list *l)
 {
-    struct password_job *job = l->first;
-    l->first = job->queue_next;
-    if (!l->first)
-        l->last = &l->first;
-    l->n--;
+    struct password_job *job = STAILQ_FIRST(&l->jobs);
+    if (job) {
+        STAILQ_REMOVE_HEAD(&l->jobs, queue_next);
+        l->n--;
+    }
     return job;
 }
 
 /* Frees those that came from an inbox. */
 static void list_purge(struct job_list *l, const struct password_inbox *inbox)
 {
-    struct password_job **at = &l->first;
-    while (*at) {
-        struct password_job *job = *at;
-        if (job->inbox != inbox) {
-            at = &job->queue_next;
-            continue;
-        }
-        *at = job->queue_next;
-        l->n--;
-        password_job_free(job);
+    for (uint32_t left = l->n; left > 0; left--) {
+        struct password_job *job = list_take(l);
+        if (job->inbox == inbox)
+            password_job_free(job);
+        else
+            list_add(l, job);
     }
-    l->last = at;
 }
 
 /* With the lock held, but for the slow part. */
@@ -290,18 +281,17 @@ static void run_job(struct passwords *p, struct password_job *job)
 static void *run(void *arg)
 {
     struct passwords *p = arg;
-    pthread_mutex_lock(&p->lock);
+    autolock(&p->lock);
     while (!p->stopping) {
-        if (!p->queue.first) {
+        p->running = list_take(&p->queue);
+        if (!p->running) {
             pthread_cond_wait(&p->changed, &p->lock);
             continue;
         }
-        p->running = list_take(&p->queue);
         run_job(p, p->running);
         p->running = NULL;
         pthread_cond_broadcast(&p->changed);
     }
-    pthread_mutex_unlock(&p->lock);
     return NULL;
 }
 
@@ -317,7 +307,8 @@ static int start_thread(struct passwords *p)
 static uint32_t count_address(const struct passwords *p, uint64_t address)
 {
     uint32_t n = 0;
-    for (const struct password_job *job = p->queue.first; job; job = job->queue_next)
+    const struct password_job *job;
+    STAILQ_FOREACH (job, &p->queue.jobs, queue_next)
         n += job->address == address;
     return n;
 }
@@ -325,7 +316,7 @@ static uint32_t count_address(const struct passwords *p, uint64_t address)
 int passwords_submit(struct password_inbox *b, struct password_job *job)
 {
     struct passwords *p = b->passwords;
-    pthread_mutex_lock(&p->lock);
+    autolock(&p->lock);
     bool full =
         p->queue.n >= PASSWORDS_QUEUE_MAX || count_address(p, job->address) >= PASSWORDS_PER_ADDRESS_MAX;
     int r = full ? PASSWORDS_FULL : start_thread(p);
@@ -334,7 +325,6 @@ int passwords_submit(struct password_inbox *b, struct password_job *job)
         list_add(&p->queue, job);
         pthread_cond_broadcast(&p->changed);
     }
-    pthread_mutex_unlock(&p->lock);
     return r;
 }
 
@@ -349,7 +339,7 @@ static void on_post(void *arg)
     }
     for (;;) {
         pthread_mutex_lock(&b->passwords->lock);
-        struct password_job *job = b->done.first ? list_take(&b->done) : NULL;
+        struct password_job *job = list_take(&b->done);
         pthread_mutex_unlock(&b->passwords->lock);
         if (!job)
             return;
@@ -365,7 +355,7 @@ struct password_inbox *password_inbox_new(struct passwords *p, struct io_loop *l
         return NULL;
     *b = (struct password_inbox){
         .passwords = p, .loop = loop, .post = {.fn = on_post, .arg = b}, .deliver = deliver, .user = user};
-    b->done.last = &b->done.first;
+    STAILQ_INIT(&b->done.jobs);
     return b;
 }
 

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "gateway/access/authorization.h"
 #include "gateway/access/digest.h"
@@ -37,7 +38,7 @@ struct password_job {
     struct access_wait *waits; /* the rest of the caller's, on its thread only */
     struct password_job *next, **at;
 
-    struct password_job *queue_next; /* the verifier's */
+    STAILQ_ENTRY(password_job) queue_next; /* the verifier's */
     struct password_inbox *inbox;
 };
 

@@ -8,6 +8,7 @@
 
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 
 /* ---- files ---- */
 
@@ -88,9 +89,8 @@ const struct credentials *policy_current(struct access_policy *p, struct credent
     if (*held && atomic_load_explicit(&p->generation, memory_order_acquire) == (*held)->generation)
         return *held;
     credentials_drop(*held);
-    pthread_mutex_lock(&p->lock);
+    autolock(&p->lock);
     *held = credentials_hold(p->current);
-    pthread_mutex_unlock(&p->lock);
     return *held;
 }
 

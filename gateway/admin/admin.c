@@ -52,14 +52,15 @@ struct admin {
     uint64_t stall_ns;
     struct io_timer *timer; /* the next of all deadlines */
     struct io_idle *late;   /* on while a session has something to say that nobody asked for just now */
-    struct connection *connections;
-    struct connection *ending; /* closing politely, with receipts */
+    LIST_HEAD(, connection) connections, ending; /* ending: closing politely, with receipts */
     uint32_t n_connections;
 };
 
+SLIST_HEAD(receipts, admin_receipt);
+
 struct connection {
     struct admin *admin; /* NULL once it is in no list of it */
-    struct connection *next, **at;
+    LIST_ENTRY(connection) others;
     struct io_channel *channel;
     struct http_session *session;
     struct http_peer peer;
@@ -69,37 +70,22 @@ struct connection {
     uint64_t named_until;     /* the client's certificate is good; UINT64_MAX: there is none */
     bool has_ended;           /* the peer said so within TLS */
     bool is_late;
-    bool asked;                     /* by what was just read: something */
-    bool is_taken;                  /* the last thing it asked for is answered by its page, later */
-    uint64_t since;                 /* when it came, or last asked for something, or was told something */
-    struct admin_receipt *receipts; /* answers that are all written and may be read or not */
-    uint64_t read_at;               /* when they will have been read; UINT64_MAX: there are none */
+    bool asked;               /* by what was just read: something */
+    bool is_taken;            /* the last thing it asked for is answered by its page, later */
+    uint64_t since;           /* when it came, or last asked for something, or was told something */
+    struct receipts receipts; /* answers that are all written and may be read or not */
+    uint64_t read_at;         /* when they will have been read; UINT64_MAX: there are none */
     uint64_t
         stalled_at; /* when the peer will have read nothing for too long; UINT64_MAX: nothing waits for it */
 };
 
 /* ---- one connection ------------------------------------------------------------------------ */
 
-static void link_into(struct connection **list, struct connection *c)
+/* Takes them off. */
+static void tell_receipts(struct receipts *receipts, bool was_read)
 {
-    c->next = *list;
-    c->at = list;
-    if (c->next)
-        c->next->at = &c->next;
-    *list = c;
-}
-
-static void unlink_from_list(struct connection *c)
-{
-    *c->at = c->next;
-    if (c->next)
-        c->next->at = c->at;
-}
-
-static void tell_receipts(struct admin_receipt *receipts, bool was_read)
-{
-    for (struct admin_receipt *r = receipts, *next; r; r = next) {
-        next = r->next;
+    for (struct admin_receipt *r; (r = SLIST_FIRST(receipts));) {
+        SLIST_REMOVE_HEAD(receipts, next);
         r->fn(r, was_read);
     }
 }
@@ -129,13 +115,13 @@ static void connection_end(struct connection *c, bool politely)
             tls_shutdown(c->tls);
             send_cipher(c); /* no memory for a goodbye: then without */
         }
-        unlink_from_list(c);
+        LIST_REMOVE(c, others);
         c->admin->n_connections--;
         c->session = http_session_free(c->session);
         if (c->peer.client)
             access_leave(c->admin->guard.access, &c->peer);
-        if (politely && c->receipts)
-            link_into(&c->admin->ending, c);
+        if (politely && !SLIST_EMPTY(&c->receipts))
+            LIST_INSERT_HEAD(&c->admin->ending, c, others);
         else
             c->admin = NULL;
     }
@@ -143,14 +129,15 @@ static void connection_end(struct connection *c, bool politely)
         io_channel_finish(c->channel);
         return;
     }
-    tell_receipts(take_ptr(c->receipts), false);
+    tell_receipts(&c->receipts, false);
     io_channel_close(c->channel);
 }
 
 static void timer_arm(struct admin *a)
 {
     uint64_t next = UINT64_MAX;
-    for (struct connection *c = a->connections; c; c = c->next) {
+    const struct connection *c;
+    LIST_FOREACH (c, &a->connections, others) {
         next = min_of(next, min_of(http_session_deadline(c->session), min_of(c->stalled_at, c->read_at)));
         next = min_of(next, min_of(c->handshake_until, c->named_until));
     }
@@ -170,8 +157,7 @@ void admin_when_read(const struct http_exchange *x, struct admin_receipt *receip
         receipt->fn(receipt, true);
         return;
     }
-    receipt->next = c->receipts;
-    c->receipts = receipt;
+    SLIST_INSERT_HEAD(&c->receipts, receipt, next);
     c->read_at = io_loop_now(c->admin->loop) + READ_STALLS * c->admin->stall_ns;
 }
 
@@ -181,8 +167,8 @@ static void settle(struct connection *c, uint64_t now)
     const uint64_t read_at = c->since + READ_STALLS * c->admin->stall_ns;
     const bool is_read = is_quiet(c) && read_at <= now;
     if (is_read)
-        tell_receipts(take_ptr(c->receipts), true);
-    c->read_at = !c->receipts ? UINT64_MAX : read_at > now ? read_at : now + c->admin->stall_ns;
+        tell_receipts(&c->receipts, true);
+    c->read_at = SLIST_EMPTY(&c->receipts) ? UINT64_MAX : read_at > now ? read_at : now + c->admin->stall_ns;
 }
 
 void admin_cut(const struct http_exchange *x)
@@ -229,8 +215,8 @@ static void on_timer(void *user)
 {
     struct admin *a = user;
     uint64_t now = io_loop_now(a->loop);
-    for (struct connection *c = a->connections, *next; c; c = next) {
-        next = c->next;
+    for (struct connection *c = LIST_FIRST(&a->connections), *next; c; c = next) {
+        next = LIST_NEXT(c, others);
         if (c->stalled_at <= now || c->handshake_until <= now) {
             connection_end(c, false);
             continue;
@@ -261,8 +247,8 @@ static void pump_late(void *user)
 {
     struct admin *a = user;
     io_idle_stop(a->late);
-    for (struct connection *c = a->connections, *next; c; c = next) {
-        next = c->next;
+    for (struct connection *c = LIST_FIRST(&a->connections), *next; c; c = next) {
+        next = LIST_NEXT(c, others);
         if (c->is_late)
             connection_pump(c);
     }
@@ -274,17 +260,17 @@ static void take_input(struct connection *c, struct bytes in)
 {
     struct admin *a = c->admin;
     const bool was_quiet = is_quiet(c);
-    struct admin_receipt *before = take_ptr(c->receipts);
+    struct receipts before = c->receipts;
+    SLIST_INIT(&c->receipts);
     c->asked = false;
     bool broken = http_session_feed(c->session, in, io_loop_now(a->loop)) < 0;
     /* Whoever asks for something else has read the answers before. */
     const bool is_read = was_quiet && c->asked;
     if (is_read)
-        tell_receipts(before, true);
-    for (struct admin_receipt *r = is_read ? NULL : before, *next; r; r = next) {
-        next = r->next;
-        r->next = c->receipts;
-        c->receipts = r;
+        tell_receipts(&before, true);
+    for (struct admin_receipt *r; (r = SLIST_FIRST(&before));) {
+        SLIST_REMOVE_HEAD(&before, next);
+        SLIST_INSERT_HEAD(&c->receipts, r, next);
     }
     if (connection_pump(c) == 0 && broken)
         connection_end(c, true);
@@ -342,7 +328,7 @@ static void on_eof(void *user)
 {
     struct connection *c = user;
     struct admin *a = c->admin;
-    tell_receipts(take_ptr(c->receipts), io_channel_was_taken(c->channel) && is_quiet(c));
+    tell_receipts(&c->receipts, io_channel_was_taken(c->channel) && is_quiet(c));
     http_session_feed_eof(c->session);
     connection_pump(c);
     timer_arm(a);
@@ -366,8 +352,8 @@ static void on_close(void *user)
 {
     struct connection *c = user;
     if (c->admin)
-        unlink_from_list(c);
-    tell_receipts(take_ptr(c->receipts), io_channel_was_taken(c->channel));
+        LIST_REMOVE(c, others);
+    tell_receipts(&c->receipts, io_channel_was_taken(c->channel));
     tls_free(c->tls);
     buffer_release(&c->out);
     free(c);
@@ -466,7 +452,8 @@ static uint32_t host_of(const char *peer)
 static uint32_t places_of(const struct admin *a, uint32_t host)
 {
     uint32_t n = 0;
-    for (const struct connection *c = a->connections; c; c = c->next)
+    const struct connection *c;
+    LIST_FOREACH (c, &a->connections, others)
         n += c->peer.host == host;
     return n;
 }
@@ -477,11 +464,11 @@ static uint32_t places_of(const struct admin *a, uint32_t host)
 static void make_room(struct admin *a, uint32_t host)
 {
     const uint32_t own = places_of(a, host);
-    struct connection *idlest = NULL, *oldest = NULL, *unread = NULL;
+    struct connection *idlest = NULL, *oldest = NULL, *unread = NULL, *c;
     uint32_t most = own;
-    for (const struct connection *c = a->connections; c; c = c->next)
+    LIST_FOREACH (c, &a->connections, others)
         most = max_of(most, places_of(a, c->peer.host));
-    for (struct connection *c = a->connections; c; c = c->next) {
+    LIST_FOREACH (c, &a->connections, others) {
         if (own == most ? c->peer.host != host : places_of(a, c->peer.host) != most)
             continue;
         if (!oldest || c->since <= oldest->since) /* the list's last came first */
@@ -530,7 +517,7 @@ static void on_accept(void *user, struct io_channel *channel)
         c->handshake_until = c->since + HANDSHAKE_NS;
     http_session_on_late_output(c->session, on_late, c);
     c->admin = a;
-    link_into(&a->connections, c);
+    LIST_INSERT_HEAD(&a->connections, c, others);
     a->n_connections++;
     io_channel_start(channel, &first_events, c);
     timer_arm(a);
@@ -570,12 +557,12 @@ struct admin *admin_free(struct admin *a)
     if (!a)
         return NULL;
     io_listener_free(a->listener);
-    while (a->connections)
-        connection_end(a->connections, false);
-    for (struct connection *c = a->ending, *next; c; c = next) {
-        next = c->next;
+    while (!LIST_EMPTY(&a->connections))
+        connection_end(LIST_FIRST(&a->connections), false);
+    struct connection *c;
+    LIST_FOREACH (c, &a->ending, others) {
         c->admin = NULL;
-        tell_receipts(take_ptr(c->receipts), false);
+        tell_receipts(&c->receipts, false);
     }
     io_timer_free(a->timer);
     io_idle_free(a->late);

@@ -7,6 +7,7 @@
 #define GATEWAY_ADMIN_ADMIN_H
 
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "gateway/admin/page.h"
 #include "gateway/admin/pages.h"
@@ -30,7 +31,7 @@ struct admin_options {
 /* Of an answer that says something once: whether it arrived. */
 struct admin_receipt {
     void (*fn)(struct admin_receipt *receipt, bool was_read); /* frees it */
-    struct admin_receipt *next;                               /* the server's */
+    SLIST_ENTRY(admin_receipt) next;                          /* the server's */
 };
 
 /* For an exchange whose answer is all written: fn is called when its reader asked for something else or ended

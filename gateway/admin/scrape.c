@@ -59,7 +59,7 @@
 
 struct scrape {
     struct scrapes *all;
-    struct scrape *next, **at;
+    LIST_ENTRY(scrape) others;
     struct http_exchange *exchange; /* NULL: it is gone */
     uint32_t host;                  /* the peer's */
     struct admin_metrics wanted;
@@ -87,8 +87,8 @@ struct scrape {
 struct scrapes {
     struct io_loop *loop;
     struct scrape_source source;
-    struct io_timer *timer; /* the next of their deadlines */
-    struct scrape *first;   /* the newest */
+    struct io_timer *timer;   /* the next of their deadlines */
+    LIST_HEAD(, scrape) list; /* the newest first */
     uint32_t n, n_queued;
     uint64_t look_ns; /* when it is looked next; UINT64_MAX: nobody waits */
     struct {
@@ -158,7 +158,8 @@ static const char *metrics_type(const struct admin_metrics *m, char text[ADMIN_T
 static void arm(struct scrapes *all)
 {
     uint64_t next = all->look_ns;
-    for (const struct scrape *s = all->first; s; s = s->next)
+    const struct scrape *s;
+    LIST_FOREACH (s, &all->list, others)
         if (s->exchange)
             next = min_of(next, s->deadline_ns);
     io_timer_set(all->timer, next);
@@ -176,9 +177,7 @@ static void scrape_free(struct scrape *s)
 {
     struct scrapes *all = s->all;
     const bool had_place = !s->queued;
-    *s->at = s->next;
-    if (s->next)
-        s->next->at = s->at;
+    LIST_REMOVE(s, others);
     if (s->page)
         all->source.close(s->page);
     gzip_stream_free(s->gzip);
@@ -199,7 +198,8 @@ static void scrape_free(struct scrape *s)
 static uint32_t count_of(const struct scrapes *all, uint32_t host, bool queued)
 {
     uint32_t n = 0;
-    for (const struct scrape *s = all->first; s; s = s->next)
+    const struct scrape *s;
+    LIST_FOREACH (s, &all->list, others)
         n += s->host == host && s->queued == queued && s->exchange && !s->cut;
     return n;
 }
@@ -224,7 +224,8 @@ static void stand_back(struct scrapes *all, uint32_t host)
 static uint32_t count_queued(const struct scrapes *all, bool back)
 {
     uint32_t n = 0;
-    for (const struct scrape *s = all->first; s; s = s->next)
+    const struct scrape *s;
+    LIST_FOREACH (s, &all->list, others)
         n += s->queued && stands_back(all, s->host) == back;
     return n;
 }
@@ -241,11 +242,7 @@ static struct scrape *scrape_new(struct scrapes *all, uint32_t host)
     s->host = host;
     s->queued = true;
     all->n_queued++;
-    s->next = all->first;
-    s->at = &all->first;
-    if (s->next)
-        s->next->at = &s->next;
-    all->first = s;
+    LIST_INSERT_HEAD(&all->list, s, others);
     all->n++;
     return s;
 }
@@ -391,9 +388,9 @@ static bool start(struct scrape *s)
  * stands back only where no other waits. */
 static struct scrape *next_queued(const struct scrapes *all)
 {
-    struct scrape *found = NULL;
+    struct scrape *found = NULL, *s;
     uint32_t fewest = UINT32_MAX;
-    for (struct scrape *s = all->first; s; s = s->next) {
+    LIST_FOREACH (s, &all->list, others) {
         if (!s->queued || !s->exchange || s->cut)
             continue;
         const uint32_t n = count_of(all, s->host, false) + (stands_back(all, s->host) ? SCRAPES_MAX : 0);
@@ -450,9 +447,9 @@ static void relieve(struct scrapes *all)
 {
     const struct scrape *waits = next_queued(all);
     const uint32_t theirs = waits ? count_of(all, waits->host, false) : UINT32_MAX - 2;
-    struct scrape *slowest = NULL;
+    struct scrape *slowest = NULL, *s;
     uint64_t least = UINT64_MAX;
-    for (struct scrape *s = all->first; s; s = s->next) {
+    LIST_FOREACH (s, &all->list, others) {
         const uint64_t took = s->taken - s->looked_at;
         const bool is_too_slow = s->was_held_up && is_held_up(s) && took < LOOK_BYTES;
         const bool has_too_much =
@@ -477,7 +474,8 @@ static void look_later(struct scrapes *all)
 
 static struct scrape *overdue(const struct scrapes *all)
 {
-    for (struct scrape *s = all->first; s; s = s->next)
+    struct scrape *s;
+    LIST_FOREACH (s, &all->list, others)
         if (s->exchange && s->deadline_ns <= io_loop_now(all->loop))
             return s;
     return NULL;
@@ -552,7 +550,8 @@ static void answer(struct scrapes *all, struct http_exchange *x, const struct ad
     x->context = s;
     if (all->look_ns == UINT64_MAX) { /* from now on: what they took before counts for nothing */
         look_later(all);
-        for (struct scrape *other = all->first; other; other = other->next)
+        struct scrape *other;
+        LIST_FOREACH (other, &all->list, others)
             look_at(other);
     }
     start_queued(all);

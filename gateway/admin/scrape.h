@@ -18,7 +18,7 @@ struct scrapes;
 struct scrape_wait {
     void (*fn)(void *user);
     void *user;
-    struct scrape_wait *next, **at;
+    LIST_ENTRY(scrape_wait) others;
     uint64_t since; /* the source's */
 };
 

@@ -8,6 +8,7 @@
 #include "gateway/check/board_parts.h"
 #include "gateway/stats/exposition.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 
 struct board *board_new(void)
 {
@@ -53,7 +54,7 @@ void board_add(struct board *b, uint32_t producer, struct bytes service, const s
 {
     uint32_t n;
     const struct check_finding *findings = check_findings(found, &n);
-    pthread_mutex_lock(&b->lock);
+    autolock(&b->lock);
     for (uint32_t i = 0; i < CHECK_RULES; i++)
         b->count[producer][i] += check_count(found, (enum check_rule)i);
     for (uint32_t i = 0; i < n; i++) {
@@ -65,7 +66,6 @@ void board_add(struct board *b, uint32_t producer, struct bytes service, const s
         set_text(&f->path, findings[i].path);
         set_text(&f->text, findings[i].text);
     }
-    pthread_mutex_unlock(&b->lock);
 }
 
 int board_prometheus(struct board *b, struct buffer *out)
@@ -73,7 +73,7 @@ int board_prometheus(struct board *b, struct buffer *out)
     static const char name[] = "profgate_check_findings_total";
     struct exposition x = {.out = out};
     bool any = false;
-    pthread_mutex_lock(&b->lock);
+    autolock(&b->lock);
     for (uint32_t p = 0; p < ARRAY_LEN(b->count); p++)
         for (uint32_t i = 0; i < CHECK_RULES; i++) {
             const struct check_rule_row *row = check_rule_row((enum check_rule)i);
@@ -90,6 +90,5 @@ int board_prometheus(struct board *b, struct buffer *out)
             exposition_label(&x, "producer", producers_name(p));
             exposition_print(&x, "} %" PRIu64 "\n", b->count[p][i]);
         }
-    pthread_mutex_unlock(&b->lock);
     return x.r;
 }

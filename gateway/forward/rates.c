@@ -6,6 +6,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
+#include "proto/base/thread.h"
 
 /* Rows for texts, 24 bytes each. A text looks at a few rows; where others have all of them now, it shares the
  * last one's count: less is kept than could be, never more. */
@@ -60,12 +61,11 @@ bool forward_rates_take(struct forward_rates *r, const struct keep_rate *rate, u
 {
     uint64_t period = (rate->per_second ? 1 : 60) * (uint64_t)NSEC_PER_SEC;
     uint64_t key = hash_mix(hash_bytes(rate->text, r->seed), rate->rule);
-    pthread_mutex_lock(&r->lock);
+    autolock(&r->lock);
     struct row *row = find(r, key, now_ns);
     if (row->end_ns <= now_ns)
         *row = (struct row){.key = key, .end_ns = (now_ns / period + 1) * period};
     bool taken = row->used < rate->count;
     row->used += taken;
-    pthread_mutex_unlock(&r->lock);
     return taken;
 }

@@ -220,12 +220,14 @@ void messages_retry(struct messages *ms)
     const struct partitions *ps = ms->options.partitions;
     if (ps->n_ready == 0 || ps->n_working > 0 || io_loop_now(ms->options.loop) < ms->again_ns)
         return;
-    for (uint32_t i = 0; i < ps->of.n; i++)
-        for (struct message *m = ps->of.p[i]->first; m; m = m->next)
+    for (uint32_t i = 0; i < ps->of.n; i++) {
+        struct message *m;
+        TAILQ_FOREACH (m, &ps->of.p[i]->messages, next)
             if (m->state == MESSAGE_READY) {
                 hand_over(container_of(m, struct handled, base));
                 return;
             }
+    }
 }
 
 /* ---- the end ---- */
@@ -243,16 +245,15 @@ void messages_stop(struct messages *ms)
 /* Those of a partition: false: one is on its way, which is to come first. */
 static bool leave(struct partition *p)
 {
-    for (struct message **at = &p->first, *m; (m = *at);) {
+    for (struct message *m = TAILQ_FIRST(&p->messages), *next; m; m = next) {
         int waits = WAITS;
         struct handled *h = container_of(m, struct handled, base);
-        if (m->state != MESSAGE_UNSAFE) {
-            at = &m->next;
+        next = TAILQ_NEXT(m, next);
+        if (m->state != MESSAGE_UNSAFE)
             continue;
-        }
         if (!atomic_compare_exchange_strong(&h->safe, &waits, LEFT))
             return false;
-        *at = m->next; /* whoever keeps the promise frees it */
+        TAILQ_REMOVE(&p->messages, m, next); /* whoever keeps the promise frees it */
         rd_kafka_message_destroy(m->from);
     }
     return true;

@@ -33,7 +33,7 @@ int partitions_add(struct partitions *ps, const char *topic, int32_t id)
     }
     p->all = ps;
     p->id = id;
-    p->last = &p->first;
+    TAILQ_INIT(&p->messages);
     p->missing = -1;
     progress_init(&p->progress);
     bad_batch_init(&p->bad);
@@ -81,13 +81,11 @@ void message_becomes(struct message *m, enum message_state state)
 void partition_add(struct partition *p, struct message *m, rd_kafka_message_t *from, int64_t end)
 {
     m->partition = p;
-    m->next = NULL;
     m->from = from;
     m->end = end;
     m->state = MESSAGE_READY;
     count(m, 1);
-    *p->last = m;
-    p->last = &m->next;
+    TAILQ_INSERT_TAIL(&p->messages, m, next);
     p->all->n_messages++;
     p->all->bytes += from ? from->len : 0;
 }
@@ -106,29 +104,26 @@ static void free_message(struct message *m)
 
 void partition_sweep(struct partition *p, bool all)
 {
-    struct message **at = &p->first, *m;
-    while ((m = *at)) {
-        const bool is_head = at == &p->first;
+    for (struct message *m = TAILQ_FIRST(&p->messages), *next; m; m = next) {
+        const bool is_head = m == TAILQ_FIRST(&p->messages);
+        next = TAILQ_NEXT(m, next);
         if (m->state == MESSAGE_DONE && is_head)
             progress_done(&p->progress, m->end, clock_monotonic());
         if ((m->state == MESSAGE_DONE && (is_head || all || p->is_gone)) ||
             (m->state == MESSAGE_READY && (all || p->is_gone))) {
-            *at = m->next;
+            TAILQ_REMOVE(&p->messages, m, next);
             free_message(m);
-        } else {
-            at = &m->next;
         }
     }
-    p->last = at;
-    if (p->is_gone && !p->first)
+    if (p->is_gone && TAILQ_EMPTY(&p->messages))
         free_partition(p);
 }
 
 void partitions_release(struct partitions *ps)
 {
     for (uint32_t i = 0; i < ps->of.n; i++) {
-        for (struct message *m = ps->of.p[i]->first, *next; m; m = next) {
-            next = m->next;
+        for (struct message *m; (m = TAILQ_FIRST(&ps->of.p[i]->messages));) {
+            TAILQ_REMOVE(&ps->of.p[i]->messages, m, next);
             free_message(m);
         }
         free_partition(ps->of.p[i]);

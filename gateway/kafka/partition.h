@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "gateway/kafka/bad_batch.h"
 #include "gateway/kafka/progress.h"
@@ -28,7 +29,7 @@ enum message_state {
 /* The first member of what its owner allocates for it with malloc; ours to free from partition_add on. */
 struct message {
     struct partition *partition;
-    struct message *next;
+    TAILQ_ENTRY(message) next;
     rd_kafka_message_t *from; /* NULL: there is none up to `end` */
     int64_t end;              /* the offset behind it */
     enum message_state state; /* by message_becomes */
@@ -42,7 +43,7 @@ struct partition {
     struct bad_batch bad;
     bool is_unplaced; /* librdkafka stands still there (place.h) */
     int64_t missing;  /* the offset that was not; -1: none */
-    struct message *first, **last;
+    TAILQ_HEAD(, message) messages;
     uint32_t n_working; /* messages that are WORKING or UNSAFE */
     bool is_leaving;    /* nothing more is taken of it */
     bool is_gone;       /* it is not ours, and here for those */

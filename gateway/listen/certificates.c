@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/io/tls.h"
 
 void certificates_init(struct certificates *c)
@@ -90,10 +91,8 @@ struct tls_context *certificates_get(struct certificates *c, uint32_t i)
 {
     if (!c->has_tls[i])
         return NULL;
-    pthread_mutex_lock(&c->lock);
-    struct tls_context *context = tls_context_ref(c->contexts[i]);
-    pthread_mutex_unlock(&c->lock);
-    return context;
+    autolock(&c->lock);
+    return tls_context_ref(c->contexts[i]);
 }
 
 bool certificates_has_tls(const struct certificates *c, uint32_t i)

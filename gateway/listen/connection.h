@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "gateway/listen/balance.h"
 #include "gateway/listen/certificates.h"
@@ -23,7 +24,8 @@ struct io_channel;
 
 /* By what the host holds a connection; embedded in it. */
 struct connection_node {
-    struct connection_node *prev, *next, *next_late; /* the host's own, and so are is_late and what follows */
+    LIST_ENTRY(connection_node) others; /* the host's own, and so is what follows */
+    struct connection_node *next_late;
     bool is_late;
     struct balance_sum used; /* time spent on it */
     uint64_t leaves_until;   /* the window until which it is to leave, when it is idle … */

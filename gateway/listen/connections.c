@@ -86,7 +86,8 @@ static struct connection_node *best_to_go(struct connections *s, const struct ba
 {
     struct connection_node *best = NULL;
     uint64_t window = s->host.balance.window, least = UINT64_MAX;
-    for (struct connection_node *n = s->first; n; n = n->next) {
+    struct connection_node *n;
+    LIST_FOREACH (n, &s->list, others) {
         uint64_t left = balance_left(gift, balance_get(&n->used, window));
         if (left < least && !connection_leaves(n, &s->host)) {
             least = left;
@@ -118,8 +119,8 @@ static void on_look(void *user)
     struct connection_node *n;
     for (uint32_t i = 0; i < CONNECTIONS_BEST && (n = best_to_go(s, &gift)); i++)
         choose(s, n, &gift);
-    for (n = s->first; n && gift.excess > gift.enough; n = n->next)
-        if (!connection_leaves(n, &s->host) &&
+    LIST_FOREACH (n, &s->list, others)
+        if (gift.excess > gift.enough && !connection_leaves(n, &s->host) &&
             balance_left(&gift, balance_get(&n->used, b->window)) != UINT64_MAX)
             choose(s, n, &gift);
 }
@@ -146,20 +147,14 @@ static void on_turn(void *user)
 
 static void add(struct connections *s, struct connection_node *n)
 {
-    n->prev = NULL;
-    n->next = s->first;
-    if (n->next)
-        n->next->prev = n;
-    s->first = n;
+    LIST_INSERT_HEAD(&s->list, n, others);
     s->n++;
     stats_set(s->host.stats, STATS_CONNECTIONS_OPEN, s->n);
 }
 
 static void take_out(struct connections *s, struct connection_node *n)
 {
-    *(n->prev ? &n->prev->next : &s->first) = n->next;
-    if (n->next)
-        n->next->prev = n->prev;
+    LIST_REMOVE(n, others);
     s->n--;
     stats_set(s->host.stats, STATS_CONNECTIONS_OPEN, s->n);
 }
@@ -225,13 +220,15 @@ void connections_arrive(struct connections *s, struct connection_node *n)
 void connections_shutdown(struct connections *s)
 {
     s->shutting_down = true;
-    for (struct connection_node *n = s->first; n; n = n->next)
+    struct connection_node *n;
+    LIST_FOREACH (n, &s->list, others)
         connection_shutdown(connection_of(n));
 }
 
 void connections_close(struct connections *s)
 {
-    for (struct connection_node *n = s->first; n; n = n->next)
+    struct connection_node *n;
+    LIST_FOREACH (n, &s->list, others)
         connection_close(connection_of(n));
 }
 

@@ -17,8 +17,8 @@ struct io_timer;
 
 struct connections {
     struct connection_host host;
-    struct connection_node *first; /* all */
-    struct connection_node *late;  /* those with output that is to be said, and those that leave */
+    LIST_HEAD(, connection_node) list; /* all */
+    struct connection_node *late;      /* those with output that is to be said, and those that leave */
     uint32_t n;
     struct io_timer *timer, *late_timer, *look_timer;
     bool shutting_down;

@@ -57,11 +57,10 @@ static void shut_down(void *arg)
 
 void worker_shutdown(struct worker *w, uint64_t deadline_ns)
 {
-    pthread_mutex_lock(&w->lock);
+    autolock(&w->lock);
     w->shutdown_at = min_of(w->shutdown_at, deadline_ns);
     if (w->state == WORKER_RUNNING)
         io_loop_post_in(w->loop, &w->shutdown);
-    pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- tasks ---- */
@@ -97,10 +96,9 @@ int worker_post(struct worker *w, void (*fn)(void *arg, void *worker), void *arg
 
 static void set_state(struct worker *w, enum worker_state state)
 {
-    pthread_mutex_lock(&w->lock);
+    autolock(&w->lock);
     w->state = state;
     pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
 }
 
 static void on_accept(void *user, struct io_channel *channel)
@@ -121,11 +119,10 @@ static bool give(void *user, struct connection_node *n, uint32_t to)
     struct worker *w = &((struct worker *)user)->shared->workers[to];
     n->way.to = w;
     n->way.post = (struct io_post){.fn = on_arrival, .arg = n};
-    pthread_mutex_lock(&w->lock);
+    autolock(&w->lock);
     bool runs = w->state == WORKER_RUNNING;
     if (runs)
         io_loop_post_in(w->loop, &n->way.post);
-    pthread_mutex_unlock(&w->lock);
     return runs;
 }
 

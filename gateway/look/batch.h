@@ -6,6 +6,8 @@
 #ifndef GATEWAY_LOOK_BATCH_H
 #define GATEWAY_LOOK_BATCH_H
 
+#include <sys/queue.h>
+
 #include "gateway/look/labels.h"
 #include "gateway/look/rates.h"
 #include "proto/base/buffer.h"
@@ -79,12 +81,12 @@ struct look_batch {
     VEC(struct look_series) series;
     VEC(struct look_event) events;
     VEC(struct look_batch_example) examples;
-    uint64_t n_linked;           /* samples that could have been one */
-    uint32_t demand[LOOK_RATES]; /* samples that came, kept or not, by place */
-    uint64_t late;               /* samples whose time was not of now */
-    uint64_t lost;               /* samples for which there was no memory */
-    size_t charged;              /* of text, on the budget */
-    struct look_batch *next;     /* of who has several */
+    uint64_t n_linked;             /* samples that could have been one */
+    uint32_t demand[LOOK_RATES];   /* samples that came, kept or not, by place */
+    uint64_t late;                 /* samples whose time was not of now */
+    uint64_t lost;                 /* samples for which there was no memory */
+    size_t charged;                /* of text, on the budget */
+    STAILQ_ENTRY(look_batch) next; /* of who has several */
     struct budget *budget;
     struct idmap string_of, series_of; /* by hash; the thread's */
 };

@@ -25,26 +25,24 @@
 
 static void tell(struct scrape_wait *w)
 {
-    *w->at = w->next;
-    if (w->next)
-        w->next->at = w->at;
+    LIST_REMOVE(w, others);
     w->fn(w->user);
 }
 
 /* Who waits since then loses patience then. */
 static void arm_patience(struct gateway *g)
 {
-    const struct scrape_wait *oldest = g->collecting.waiting;
-    while (oldest && oldest->next)
-        oldest = oldest->next;
+    const struct scrape_wait *oldest = NULL, *w;
+    LIST_FOREACH (w, &g->collecting.waiting, others)
+        oldest = w; /* the newest comes first */
     io_timer_set(g->collecting.patience, oldest ? oldest->since + PATIENCE_NS : UINT64_MAX);
 }
 
 /* To those who have waited since then, or for longer. */
 static void tell_waiting(struct gateway *g, uint64_t since)
 {
-    for (struct scrape_wait *w = g->collecting.waiting, *next; w; w = next) {
-        next = w->next;
+    for (struct scrape_wait *w = LIST_FIRST(&g->collecting.waiting), *next; w; w = next) {
+        next = LIST_NEXT(w, others);
         if (w->since <= since)
             tell(w);
     }
@@ -177,7 +175,8 @@ static void ask_all(struct gateway *g, uint64_t since)
 static void ask_again(struct gateway *g, const struct handover *h)
 {
     const struct collecting *c = &g->collecting;
-    const uint64_t wanted = max_of(c->waiting ? c->waiting->since : 0, c->is_round ? c->began : 0);
+    const struct scrape_wait *newest = LIST_FIRST(&c->waiting);
+    const uint64_t wanted = max_of(newest ? newest->since : 0, c->is_round ? c->began : 0);
     if (!g->stopping && h->asked < wanted)
         ask(g, h->worker->index);
 }
@@ -248,11 +247,7 @@ void gateway_freshen(void *context, struct scrape_wait *w)
     struct gateway *g = context;
     struct collecting *c = &g->collecting;
     w->since = clock_monotonic();
-    w->next = c->waiting;
-    w->at = &c->waiting;
-    if (w->next)
-        w->next->at = &w->next;
-    c->waiting = w;
+    LIST_INSERT_HEAD(&c->waiting, w, others);
     arm_patience(g);
     if (!g->stopping)
         ask_all(g, w->since);
@@ -260,10 +255,7 @@ void gateway_freshen(void *context, struct scrape_wait *w)
 
 void gateway_forget(void *context, struct scrape_wait *w)
 {
-    (void)context;
-    *w->at = w->next;
-    if (w->next)
-        w->next->at = w->at;
+    LIST_REMOVE(w, others);
 }
 
 static void on_time(void *user)

@@ -43,9 +43,8 @@ struct looking {
     struct io_loop *loop;
     struct merger *thread;
     struct look_store *store;
-    struct counting *counting;         /* whose rules are asked; NULL: there are none */
-    struct look_batch *waiting, **end; /* a list, the first to come first, and where the next one goes */
-    struct look_batch *working;        /* another, the thread's while the job is on its way */
+    struct counting *counting;                  /* whose rules are asked; NULL: there are none */
+    STAILQ_HEAD(, look_batch) waiting, working; /* working: the thread's while the job is on its way */
     struct merger_job taking;
     bool is_taking;
     uint32_t n_questions;
@@ -68,9 +67,8 @@ static void take(void *arg)
 {
     struct looking *l = arg;
     const uint64_t now = clock_realtime();
-    while (l->working) {
-        struct look_batch *b = l->working;
-        l->working = b->next;
+    for (struct look_batch *b; (b = STAILQ_FIRST(&l->working));) {
+        STAILQ_REMOVE_HEAD(&l->working, next);
         look_store_add(l->store, b, now);
     }
     look_store_tick(l->store, now, clock_monotonic());
@@ -82,15 +80,14 @@ static void taken(void *arg)
 {
     struct looking *l = arg;
     l->is_taking = false;
-    if (l->waiting)
+    if (!STAILQ_EMPTY(&l->waiting))
         post(l);
 }
 
 static void post(struct looking *l)
 {
     l->is_taking = true;
-    l->working = take_ptr(l->waiting);
-    l->end = &l->waiting;
+    STAILQ_CONCAT(&l->working, &l->waiting);
     l->taking = (struct merger_job){.work = take, .done = taken, .arg = l};
     merger_post(l->thread, &l->taking);
 }
@@ -99,10 +96,8 @@ void looking_take(struct looking *l, struct look_batch *batch)
 {
     if (!l)
         return;
-    if (batch) {
-        *l->end = batch;
-        l->end = &batch->next;
-    }
+    if (batch)
+        STAILQ_INSERT_TAIL(&l->waiting, batch, next);
     if (!l->is_taking)
         post(l);
 }
@@ -498,7 +493,8 @@ int looking_new(struct looking **ret, const struct config *c, struct io_loop *lo
     }
     l->loop = loop;
     l->bodies = (struct budget)BUDGET_INIT(CALLS_BYTES, budget);
-    l->end = &l->waiting;
+    STAILQ_INIT(&l->waiting);
+    STAILQ_INIT(&l->working);
     const bool is_kept = c->look_storage && c->look_storage[0];
     int r = is_kept ? look_store_keep_in(l->store, c->look_storage, c->look_storage_bytes, e) : 0;
     if (r == 0 && (r = merger_new(&l->thread, loop)) < 0)

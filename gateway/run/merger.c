@@ -14,9 +14,9 @@ struct merger {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct merger_job *first, **last; /* not begun; under the lock, as the next two */
-    bool is_had;                      /* by the thread, or by who holds it */
-    struct merger_job *offered;       /* had for the loop, which has not come to it yet */
+    STAILQ_HEAD(, merger_job) waiting; /* under the lock, as the next two */
+    bool is_had;                       /* by the thread, or by who holds it */
+    struct merger_job *offered;        /* had for the loop, which has not come to it yet */
     bool is_ending;
     pthread_t loops_thread; /* who posts; under the lock */
     uint32_t n_open;        /* the loop's */
@@ -27,16 +27,14 @@ static void *run(void *arg)
     struct merger *m = arg;
     pthread_mutex_lock(&m->lock);
     for (;;) {
-        if (!m->first && m->is_ending)
+        struct merger_job *job = STAILQ_FIRST(&m->waiting);
+        if (!job && m->is_ending)
             break;
-        if (!m->first || m->is_had) {
+        if (!job || m->is_had) {
             pthread_cond_wait(&m->changed, &m->lock);
             continue;
         }
-        struct merger_job *job = m->first;
-        m->first = job->next;
-        if (!m->first)
-            m->last = &m->first;
+        STAILQ_REMOVE_HEAD(&m->waiting, next);
         m->is_had = true;
         if (job->work) {
             pthread_mutex_unlock(&m->lock);
@@ -59,7 +57,7 @@ int merger_new(struct merger **ret, struct io_loop *loop)
     if (!m)
         return -ENOMEM;
     m->loop = loop;
-    m->last = &m->first;
+    STAILQ_INIT(&m->waiting);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
     int r = thread_begin(&m->thread, NULL, "merge", run, m);
@@ -91,11 +89,10 @@ struct merger *merger_free(struct merger *m)
 static bool has_its_merger(struct merger_job *job)
 {
     struct merger *m = job->merger;
-    pthread_mutex_lock(&m->lock);
+    autolock(&m->lock);
     const bool is_had = job->work || m->offered == job;
     if (m->offered == job)
         m->offered = NULL;
-    pthread_mutex_unlock(&m->lock);
     return is_had;
 }
 
@@ -111,16 +108,13 @@ static void on_done(void *arg)
 
 void merger_post(struct merger *m, struct merger_job *job)
 {
-    job->next = NULL;
     job->merger = m;
     job->post = (struct io_post){.fn = on_done, .arg = job};
     m->n_open++;
-    pthread_mutex_lock(&m->lock);
+    autolock(&m->lock);
     m->loops_thread = pthread_self();
-    *m->last = job;
-    m->last = &job->next;
+    STAILQ_INSERT_TAIL(&m->waiting, job, next);
     pthread_cond_broadcast(&m->changed);
-    pthread_mutex_unlock(&m->lock);
 }
 
 bool merger_is_over(const struct merger *m)
@@ -130,8 +124,8 @@ bool merger_is_over(const struct merger *m)
 
 void merger_hold(struct merger *m)
 {
-    pthread_mutex_lock(&m->lock);
-    while (m->is_had || m->first) {
+    autolock(&m->lock);
+    while (m->is_had || !STAILQ_EMPTY(&m->waiting)) {
         if (m->offered && pthread_equal(pthread_self(), m->loops_thread)) {
             m->offered = NULL; /* to ourselves: nobody else will take it */
             m->is_had = false;
@@ -141,13 +135,11 @@ void merger_hold(struct merger *m)
         }
     }
     m->is_had = true;
-    pthread_mutex_unlock(&m->lock);
 }
 
 void merger_release(struct merger *m)
 {
-    pthread_mutex_lock(&m->lock);
+    autolock(&m->lock);
     m->is_had = false;
     pthread_cond_broadcast(&m->changed);
-    pthread_mutex_unlock(&m->lock);
 }

@@ -8,6 +8,7 @@
 #define GATEWAY_RUN_MERGER_H
 
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "proto/io/loop.h"
 
@@ -18,7 +19,7 @@ struct merger_job {
     void (*work)(void *arg); /* the merger's thread; NULL: it is for the loop, and `done` is what is done… */
     void (*done)(void *arg); /* the loop's, afterwards; …by who has the merger then, and releases it */
     void *arg;
-    struct merger_job *next; /* the merger's, as the rest */
+    STAILQ_ENTRY(merger_job) next; /* the merger's, as the rest */
     struct merger *merger;
     struct io_post post;
 };

@@ -62,7 +62,7 @@ struct collecting {
     struct io_timer *timer, *patience;
     bool is_round;  /* one is under way … */
     uint64_t began; /* …since then */
-    struct scrape_wait *waiting;
+    LIST_HEAD(, scrape_wait) waiting;
     struct merger_job tidying; /* what a round ends with: expiry, and the flush if it is time for that */
     struct merger_job looking; /* then triggers look */
     bool is_tidying, is_flushing;

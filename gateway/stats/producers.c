@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <pthread.h>
 
+#include "proto/base/thread.h"
+
 struct name {
     uint8_t text[PRODUCER_NAME_MAX];
     uint32_t n;
@@ -47,14 +49,13 @@ static uint32_t find_or_add(const struct name *cleaned)
     uint32_t i = find(name, 0, known);
     if (likely(i < known) || known == STATS_PRODUCERS)
         return i; /* or OTHER, which is one behind the last */
-    pthread_mutex_lock(&adding);
+    autolock(&adding);
     const uint32_t n = n_names;
     i = find(name, known, n);
     if (i == n && n < STATS_PRODUCERS) {
         names[n] = *cleaned;
         __atomic_store_n(&n_names, n + 1, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&adding);
     return i;
 }
 

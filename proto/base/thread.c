@@ -5,6 +5,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+
+#include "proto/base/clock.h"
 
 struct beginning {
     void *(*run)(void *);
@@ -36,4 +39,21 @@ int thread_begin(pthread_t *ret, const pthread_attr_t *attributes, const char *n
     if (r)
         free(b);
     return -r;
+}
+
+void condition_init(pthread_cond_t *c)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+bool condition_wait(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t until_ns)
+{
+    const struct timespec t = {(time_t)(until_ns / NSEC_PER_SEC), (long)(until_ns % NSEC_PER_SEC)};
+    if (until_ns == UINT64_MAX)
+        return pthread_cond_wait(c, lock) == 0;
+    return pthread_cond_timedwait(c, lock, &t) == 0;
 }

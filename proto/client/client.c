@@ -8,6 +8,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/client/slot.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
@@ -47,10 +48,9 @@ static void tell_lost(struct client *x)
 static void wake(void *user)
 {
     struct client *x = user;
-    pthread_mutex_lock(&x->wake_lock);
+    autolock(&x->wake_lock);
     if (x->wake_open)
         uv_async_send(&x->wake);
-    pthread_mutex_unlock(&x->wake_lock);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

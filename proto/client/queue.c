@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/base/thread.h"
+
 int send_queue_init(struct send_queue *q, uint32_t max_requests, size_t max_bytes, struct budget *budget)
 {
     struct send_entry *entries = calloc(max_requests, sizeof *entries);
@@ -15,11 +17,10 @@ int send_queue_init(struct send_queue *q, uint32_t max_requests, size_t max_byte
                              .max_requests = max_requests,
                              .entries = entries,
                              .request_max = SIZE_MAX};
-    q->last = &q->first;
-    for (uint32_t i = max_requests; i-- > 0;) {
-        entries[i].next = q->unused;
-        q->unused = &entries[i];
-    }
+    STAILQ_INIT(&q->unused);
+    STAILQ_INIT(&q->waiting);
+    for (uint32_t i = 0; i < max_requests; i++)
+        STAILQ_INSERT_TAIL(&q->unused, &entries[i], next);
     pthread_mutex_init(&q->lock, NULL);
     return 0;
 }
@@ -28,7 +29,8 @@ void send_queue_release(struct send_queue *q)
 {
     if (!q->entries)
         return;
-    for (struct send_entry *entry = q->first; entry; entry = entry->next)
+    struct send_entry *entry;
+    STAILQ_FOREACH (entry, &q->waiting, next)
         client_body_unref(entry->body);
     budget_refund(q->budget, q->bytes);
     free(q->entries);
@@ -66,46 +68,38 @@ static void give_room(struct send_queue *q, size_t n)
 /* Puts the body into a free entry; there is one for each request that has room. */
 static void append(struct send_queue *q, struct client_body *body, uint64_t items, uint64_t tag)
 {
-    struct send_entry *entry = q->unused;
+    struct send_entry *entry = STAILQ_FIRST(&q->unused);
     assert(entry);
-    q->unused = entry->next;
+    STAILQ_REMOVE_HEAD(&q->unused, next);
     *entry = (struct send_entry){.body = body, .charged = body->n, .items = items, .tag = tag};
-    *q->last = entry;
-    q->last = &entry->next;
+    STAILQ_INSERT_TAIL(&q->waiting, entry, next);
 }
 
 static struct send_entry *pop_locked(struct send_queue *q)
 {
-    struct send_entry *entry = q->first;
-    if (!entry)
-        return NULL;
-    q->first = entry->next;
-    if (!q->first)
-        q->last = &q->first;
-    entry->next = NULL;
+    struct send_entry *entry = STAILQ_FIRST(&q->waiting);
+    if (entry)
+        STAILQ_REMOVE_HEAD(&q->waiting, next);
     return entry;
 }
 
 static void recycle(struct send_queue *q, struct send_entry *entry)
 {
     give_room(q, entry->charged);
-    *entry = (struct send_entry){.next = q->unused};
-    q->unused = entry;
+    *entry = (struct send_entry){0};
+    STAILQ_INSERT_HEAD(&q->unused, entry, next);
 }
 
 bool send_queue_reserve(struct send_queue *q, size_t n)
 {
-    pthread_mutex_lock(&q->lock);
-    bool taken = take_room(q, n);
-    pthread_mutex_unlock(&q->lock);
-    return taken;
+    autolock(&q->lock);
+    return take_room(q, n);
 }
 
 void send_queue_cancel(struct send_queue *q, size_t n)
 {
-    pthread_mutex_lock(&q->lock);
+    autolock(&q->lock);
     give_room(q, n);
-    pthread_mutex_unlock(&q->lock);
 }
 
 bool send_queue_push(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
@@ -143,7 +137,8 @@ bool send_queue_push_newest(struct send_queue *q, struct client_body *body, uint
                 break;
             }
             /* A body larger than the whole queue, or than all memory there is, empties nothing. */
-            if (q->closed || body->n > q->max_bytes || exceeds(q->budget, body->n) || !q->first)
+            if (q->closed || body->n > q->max_bytes || exceeds(q->budget, body->n) ||
+                STAILQ_EMPTY(&q->waiting))
                 break;
             if (n == sizeof thrown / sizeof *thrown) {
                 more = true;
@@ -238,10 +233,8 @@ void send_queue_tell_lost(struct send_queue *q, const char *const why[CLIENT_SHU
 
 struct send_entry *send_queue_pop(struct send_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
-    struct send_entry *entry = pop_locked(q);
-    pthread_mutex_unlock(&q->lock);
-    return entry;
+    autolock(&q->lock);
+    return pop_locked(q);
 }
 
 void send_queue_finish(struct send_queue *q, struct send_entry *entry)
@@ -255,15 +248,12 @@ void send_queue_finish(struct send_queue *q, struct send_entry *entry)
 
 void send_queue_close(struct send_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
+    autolock(&q->lock);
     q->closed = true;
-    pthread_mutex_unlock(&q->lock);
 }
 
 size_t send_queue_bytes(struct send_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
-    size_t n = q->bytes;
-    pthread_mutex_unlock(&q->lock);
-    return n;
+    autolock(&q->lock);
+    return q->bytes;
 }

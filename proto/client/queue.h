@@ -15,13 +15,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "proto/base/budget.h"
 #include "proto/client/body.h"
 #include "proto/client/event.h"
 
 struct send_entry {
-    struct send_entry *next; /* in the waiting list or the free list; private */
+    STAILQ_ENTRY(send_entry) next; /* in one of the lists; private */
     struct client_body *body;
     size_t charged; /* bytes of the queue it takes */
     uint64_t items, tag;
@@ -33,9 +34,8 @@ struct send_queue {
     size_t max_bytes, bytes; /* bytes: reserved, waiting and in flight */
     uint32_t max_requests, requests;
     bool closed;
-    struct send_entry *entries; /* all of them: max_requests */
-    struct send_entry *unused;
-    struct send_entry *first, **last; /* waiting, oldest first */
+    struct send_entry *entries;                /* all of them: max_requests */
+    STAILQ_HEAD(, send_entry) unused, waiting; /* waiting: oldest first */
 
     /* The owner's, for what is offered: */
     size_t request_max;       /* of one, in plain bytes */

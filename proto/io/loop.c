@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
@@ -25,18 +26,19 @@ struct io_loop {
     uv_async_t wake;
     uv_timer_t patience; /* io_loop_run_once */
     pthread_mutex_t lock;
-    struct io_post *first, **last; /* under the lock, with what is in them */
+    STAILQ_HEAD(io_posts, io_post) posts; /* under the lock, with what is in them */
     uint8_t read_buffer[READ_BUFFER_SIZE];
 };
 
 static void run_posts(struct io_loop *l)
 {
+    struct io_posts round = STAILQ_HEAD_INITIALIZER(round);
     pthread_mutex_lock(&l->lock);
-    struct io_post *p = take_ptr(l->first);
-    l->last = &l->first;
+    STAILQ_CONCAT(&round, &l->posts);
     pthread_mutex_unlock(&l->lock);
-    while (p) {
-        struct io_post now = *p;
+    for (struct io_post *p; (p = STAILQ_FIRST(&round));) {
+        const struct io_post now = *p;
+        STAILQ_REMOVE_HEAD(&round, next);
         if (p->allocated) {
             free(p);
         } else { /* from here on it may be posted again, and runs after this round */
@@ -45,7 +47,6 @@ static void run_posts(struct io_loop *l)
             pthread_mutex_unlock(&l->lock);
         }
         now.fn(now.arg);
-        p = now.next;
     }
 }
 
@@ -70,8 +71,7 @@ struct io_loop *io_loop_new(void)
     struct io_loop *l = malloc(sizeof *l);
     if (!l)
         return NULL;
-    l->first = NULL;
-    l->last = &l->first;
+    STAILQ_INIT(&l->posts);
     if (uv_loop_init(&l->uv) < 0) {
         free(l);
         return NULL;
@@ -196,9 +196,7 @@ void io_loop_post_in(struct io_loop *l, struct io_post *p)
     pthread_mutex_lock(&l->lock);
     if (!p->queued) {
         p->queued = true;
-        p->next = NULL;
-        *l->last = p;
-        l->last = &p->next;
+        STAILQ_INSERT_TAIL(&l->posts, p, next);
     }
     pthread_mutex_unlock(&l->lock);
     uv_async_send(&l->wake);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct io_loop;
 struct uv_loop_s;
@@ -55,7 +56,7 @@ int io_loop_post(struct io_loop *l, void (*fn)(void *arg), void *arg);
 struct io_post {
     void (*fn)(void *arg);
     void *arg;
-    struct io_post *next; /* the loop's */
+    STAILQ_ENTRY(io_post) next; /* the loop's */
     bool queued, allocated;
 };
 void io_loop_post_in(struct io_loop *l, struct io_post *p);

@@ -67,7 +67,7 @@ struct journal {
     bool is_marked;              /* and it is not written yet */
     VEC(uint64_t) removed;
     uint64_t removed_at; /* when the oldest of them was: 0, there are none */
-    struct journal_read *reads, **last_read;
+    STAILQ_HEAD(, journal_read) reads;
     bool failed, closing;
     uint64_t failed_bytes, try_at; /* what the commit that failed wanted to write; when to try again */
     pthread_mutex_t outside;       /* held by the thread while it calls others */
@@ -101,7 +101,7 @@ static int make_places(struct journal *j, uint64_t n)
 
 bool journal_reserve(struct journal *j, size_t n)
 {
-    pthread_mutex_lock(&j->lock);
+    autolock(&j->lock);
     const uint64_t waiting = j->reserved_bytes + j->waiting_bytes;
     const uint64_t kept = j->options.evicts ? 0 : j->disk_bytes;
     bool fits = !j->closing && waiting <= j->options.waiting_max && n <= j->options.waiting_max - waiting &&
@@ -112,7 +112,6 @@ bool journal_reserve(struct journal *j, size_t n)
         j->reserved++;
         j->reserved_bytes += n;
     }
-    pthread_mutex_unlock(&j->lock);
     return fits;
 }
 
@@ -179,12 +178,9 @@ void journal_remove(struct journal *j, uint64_t number)
 
 void journal_read(struct journal *j, struct journal_read *r)
 {
-    pthread_mutex_lock(&j->lock);
-    r->next = NULL;
-    *j->last_read = r;
-    j->last_read = &r->next;
+    autolock(&j->lock);
+    STAILQ_INSERT_TAIL(&j->reads, r, next);
     pthread_cond_signal(&j->work);
-    pthread_mutex_unlock(&j->lock);
 }
 
 /* The first one waits for no company: without it the next process would not know of this one. */
@@ -195,17 +191,16 @@ static bool is_first_mark(const struct journal *j)
 
 void journal_mark(struct journal *j, uint64_t mark)
 {
-    pthread_mutex_lock(&j->lock);
+    autolock(&j->lock);
     j->mark = mark;
     j->is_marked = true;
     if (is_first_mark(j))
         pthread_cond_signal(&j->work);
-    pthread_mutex_unlock(&j->lock);
 }
 
 struct journal_counts journal_counts(struct journal *j)
 {
-    pthread_mutex_lock(&j->lock);
+    autolock(&j->lock);
     struct journal_counts c = {
         .records = j->disk_records + j->waiting_records,
         .bytes = j->disk_bytes + j->waiting_bytes,
@@ -215,7 +210,6 @@ struct journal_counts journal_counts(struct journal *j)
         .last = j->next - 1,
         .mark = j->mark,
     };
-    pthread_mutex_unlock(&j->lock);
     return c;
 }
 
@@ -246,7 +240,7 @@ static void tell(struct journal *j, enum journal_event_kind kind, uint64_t recor
 
 static void found(struct journal *j, const struct file_found *f)
 {
-    pthread_mutex_lock(&j->lock);
+    autolock(&j->lock);
     j->disk_bytes = f->bytes;
     j->disk_records = f->records;
     j->unknown = f->unknown;
@@ -258,7 +252,6 @@ static void found(struct journal *j, const struct file_found *f)
         const bool is_ahead = f->newest > now && f->newest - now < AHEAD_MAX_NS;
         j->clock_at_0 = (is_ahead ? f->newest : now) - clock_monotonic();
     }
-    pthread_mutex_unlock(&j->lock);
 }
 
 /* 0, or -errno: there is no file any more. */
@@ -552,7 +545,7 @@ static const struct waiting *oldest(struct journal *j)
 }
 
 /* When the thread has to look next although nobody calls it. Under the lock. */
-static struct timespec wake_at(struct journal *j, uint64_t next_expiry)
+static uint64_t wake_at(struct journal *j, uint64_t next_expiry)
 {
     const struct waiting *first = oldest(j);
     uint64_t t = first ? min_of(next_expiry, first->due_ns) : next_expiry;
@@ -560,7 +553,7 @@ static struct timespec wake_at(struct journal *j, uint64_t next_expiry)
         t = min_of(t, j->removed_at + DELETE_WAIT_NS);
     if (j->failed)
         t = min_of(t, j->try_at);
-    return (struct timespec){.tv_sec = (time_t)(t / NSEC_PER_SEC), .tv_nsec = (long)(t % NSEC_PER_SEC)};
+    return t;
 }
 
 static bool must_write(struct journal *j)
@@ -581,9 +574,8 @@ static bool must_commit(struct journal *j)
  * it gives back meanwhile. */
 static void answer(struct journal *j)
 {
-    struct journal_read *r = j->reads;
-    if (!(j->reads = r->next))
-        j->last_read = &j->reads;
+    struct journal_read *r = STAILQ_FIRST(&j->reads);
+    STAILQ_REMOVE_HEAD(&j->reads, next);
     pthread_mutex_unlock(&j->lock);
     int done = look_for(j, r);
     pthread_mutex_lock(&j->lock);
@@ -620,7 +612,7 @@ static void *run(void *arg)
             commit(j);
         } else if (j->failed && !j->closing && clock_monotonic() >= j->try_at) {
             try_again(j);
-        } else if (j->reads) {
+        } else if (!STAILQ_EMPTY(&j->reads)) {
             answer(j);
         } else if (j->closing) {
             break;
@@ -632,8 +624,7 @@ static void *run(void *arg)
             next_expiry = clock_monotonic() + look_every(j);
             pthread_mutex_lock(&j->lock);
         } else {
-            const struct timespec t = wake_at(j, next_expiry);
-            pthread_cond_timedwait(&j->work, &j->lock, &t);
+            condition_wait(&j->work, &j->lock, wake_at(j, next_expiry));
         }
     }
     pthread_mutex_unlock(&j->lock);
@@ -681,15 +672,11 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
         return error_set(e, -ENOMEM, "out of memory");
     j->options = *options;
     j->file.lock = -1;
-    j->last_read = &j->reads;
+    STAILQ_INIT(&j->reads);
     j->first = j->taken = j->next = 1;
     pthread_mutex_init(&j->lock, NULL);
     pthread_mutex_init(&j->outside, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&j->work, &attr);
-    pthread_condattr_destroy(&attr);
+    condition_init(&j->work);
     int r = open_file(j, e);
     if (r == 0) {
         expire(j);
@@ -707,17 +694,15 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
 
 void journal_end(struct journal *j)
 {
-    pthread_mutex_lock(&j->lock);
+    autolock(&j->lock);
     j->closing = true;
     pthread_cond_signal(&j->work);
-    pthread_mutex_unlock(&j->lock);
 }
 
 void journal_leave(struct journal *j)
 {
-    pthread_mutex_lock(&j->outside);
+    autolock(&j->outside);
     j->left = true;
-    pthread_mutex_unlock(&j->outside);
 }
 
 struct journal *journal_close(struct journal *j)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "proto/base/buffer.h"
 
@@ -29,7 +30,7 @@ struct journal_read {
     bool failed;                          /* or it could not be read now */
     uint64_t items, info;
     struct buffer body; /* the caller's, to be released */
-    struct journal_read *next;
+    STAILQ_ENTRY(journal_read) next;
 };
 
 #endif

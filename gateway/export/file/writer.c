@@ -83,15 +83,11 @@ static void writer_free(struct writer *w)
 /* A file that is written to no more becomes old all the same. */
 static void wait_for_work(struct writer *w)
 {
-    const uint64_t due = record_file_due(&w->records);
-    const struct timespec t = {(time_t)(due / NSEC_PER_SEC), (long)(due % NSEC_PER_SEC)};
-    if (due == UINT64_MAX) {
-        pthread_cond_wait(&w->changed, &w->lock);
-    } else if (pthread_cond_timedwait(&w->changed, &w->lock, &t) != 0) {
-        pthread_mutex_unlock(&w->lock);
-        record_file_look(&w->records);
-        pthread_mutex_lock(&w->lock);
-    }
+    if (condition_wait(&w->changed, &w->lock, record_file_due(&w->records)))
+        return;
+    pthread_mutex_unlock(&w->lock);
+    record_file_look(&w->records);
+    pthread_mutex_lock(&w->lock);
 }
 
 static void *run(void *arg)
@@ -122,19 +118,6 @@ static void *run(void *arg)
 
 /* ---- the loop ---- */
 
-static int start(struct writer *w)
-{
-    pthread_t thread;
-    pthread_attr_t attributes;
-    int r = -pthread_attr_init(&attributes);
-    if (r == 0) {
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        r = thread_begin(&thread, &attributes, "file", run, w);
-        pthread_attr_destroy(&attributes);
-    }
-    return r;
-}
-
 int writer_new(struct writer **ret, const struct writer_options *options, struct io_loop *loop,
                struct io_post *wanted, struct error *e)
 {
@@ -147,46 +130,40 @@ int writer_new(struct writer **ret, const struct writer_options *options, struct
     w->coded = (struct buffer)BUFFER_INIT(0);
     w->records.fd = -1;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    condition_init(&w->changed);
     int r = record_file_open(&w->records, options->path, &options->rotation, e);
     if (r == 0 && options->compression != CODING_IDENTITY &&
         !(w->encoder = coding_encoder_new(options->compression, 0)))
         r = error_set(e, -ENOMEM, "out of memory");
-    if (r == 0) {
-        r = start(w);
-        if (r < 0)
-            error_set(e, r, "no thread to write it: %s", strerror(-r));
-    }
-    if (r < 0)
+    pthread_t thread;
+    if (r == 0 && (r = thread_begin(&thread, NULL, "file", run, w)) < 0)
+        error_set(e, r, "no thread to write it: %s", strerror(-r));
+    if (r < 0) {
         writer_free(w);
-    else
-        *ret = w;
-    return r;
+        return r;
+    }
+    pthread_detach(thread);
+    *ret = w;
+    return 0;
 }
 
 void writer_begin(struct writer *w, struct client_body *body)
 {
-    pthread_mutex_lock(&w->lock);
+    autolock(&w->lock);
     w->body = client_body_ref(body);
     w->is_over = false;
     pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->lock);
 }
 
 bool writer_end(struct writer *w, int *ret, struct error *e)
 {
-    pthread_mutex_lock(&w->lock);
+    autolock(&w->lock);
     bool is_over = w->is_over;
     if (is_over) {
         w->is_over = false;
         *ret = w->result;
         *e = w->error;
     }
-    pthread_mutex_unlock(&w->lock);
     return is_over;
 }
 

@@ -23,6 +23,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "gateway/export/kafka/key.h"
 #include "proto/base/buffer.h"
@@ -49,7 +50,7 @@
 #define CLOSE_NS ((uint64_t)3 * NSEC_PER_SEC)
 
 struct sent {
-    struct sent *next; /* of `again` or `told` */
+    STAILQ_ENTRY(sent) next; /* of `again` or `told` */
     struct send_entry *entry;
     struct retry retry;
     uint64_t attempts;
@@ -60,9 +61,7 @@ struct sent {
     const char *message, *fix;   /* the latter may be NULL */
 };
 
-struct sent_list {
-    struct sent *first, **last;
-};
+STAILQ_HEAD(sent_list, sent);
 
 struct producer {
     struct producer_options options;
@@ -104,24 +103,11 @@ struct producer {
     bool was_left;
 };
 
-static void list_init(struct sent_list *l)
-{
-    l->first = NULL;
-    l->last = &l->first;
-}
-
-static void list_add(struct sent_list *l, struct sent *s)
-{
-    s->next = NULL;
-    *l->last = s;
-    l->last = &s->next;
-}
-
 static struct sent *list_take(struct sent_list *l)
 {
-    struct sent *s = l->first;
-    if (s && !(l->first = s->next))
-        l->last = &l->first;
+    struct sent *s = STAILQ_FIRST(l);
+    if (s)
+        STAILQ_REMOVE_HEAD(l, next);
     return s;
 }
 
@@ -130,10 +116,9 @@ static struct sent *list_take(struct sent_list *l)
 static void wake(void *arg)
 {
     struct producer *p = arg;
-    pthread_mutex_lock(&p->lock);
+    autolock(&p->lock);
     p->is_wanted = true;
     pthread_cond_signal(&p->changed);
-    pthread_mutex_unlock(&p->lock);
 }
 
 static void on_report(rd_kafka_t *rk, void *arg)
@@ -226,7 +211,7 @@ static void tell(struct producer *p, struct sent *s, enum client_event_kind kind
     s->kind = kind;
     s->message = message;
     pthread_mutex_lock(&p->lock);
-    list_add(&p->told, s);
+    STAILQ_INSERT_TAIL(&p->told, s, next);
     pthread_mutex_unlock(&p->lock);
     io_loop_post_in(p->loop, &p->post);
 }
@@ -262,7 +247,7 @@ static void send_one_by_one(struct producer *p, struct sent *s)
     p->options.batch_messages = 1;
     p->is_stale = true;
     p->again_at = 0;
-    list_add(&p->again, s);
+    STAILQ_INSERT_TAIL(&p->again, s, next);
     note_failure(p, s->attempts,
                  "a batch is larger than its max.message.bytes, and from now on messages are sent one by one",
                  "a larger max.message.bytes, or a smaller producer.flush_max_messages, and a restart");
@@ -286,9 +271,9 @@ static void failed(struct producer *p, struct sent *s, rd_kafka_resp_err_t error
              !retry_next(&s->retry, &p->options.retry, clock_monotonic(), 0, &p->rng, &wait))
         tell(p, s, CLIENT_OUT_OF_TIME, why);
     else {
-        if (!p->again.first)
+        if (STAILQ_EMPTY(&p->again))
             p->again_at = clock_monotonic() + wait;
-        list_add(&p->again, s);
+        STAILQ_INSERT_TAIL(&p->again, s, next);
         note_failure(p, s->attempts, why, s->fix);
     }
 }
@@ -398,25 +383,21 @@ static enum handed hand_over(struct producer *p, struct sent *s)
 
 static void hand_over_again(struct producer *p)
 {
-    struct sent *s = p->again.first;
-    if (!s || p->is_stale || clock_monotonic() < p->again_at)
+    struct sent_list before = STAILQ_HEAD_INITIALIZER(before);
+    if (STAILQ_EMPTY(&p->again) || p->is_stale || clock_monotonic() < p->again_at)
         return;
-    list_init(&p->again);
-    for (struct sent *next; s; s = next) {
-        next = s->next;
-        if (hand_over(p, s) != HANDED_BACK)
-            continue;
-        for (p->again_at = clock_monotonic() + LATER_NS; s; s = next) {
-            next = s->next;
-            list_add(&p->again, s);
+    STAILQ_CONCAT(&before, &p->again);
+    for (struct sent *s; (s = list_take(&before));)
+        if (hand_over(p, s) == HANDED_BACK) {
+            p->again_at = clock_monotonic() + LATER_NS;
+            STAILQ_INSERT_TAIL(&p->again, s, next);
+            STAILQ_CONCAT(&p->again, &before);
         }
-        return;
-    }
 }
 
 static void hand_over_waiting(struct producer *p)
 {
-    while (!p->again.first && !p->is_stale && !p->is_purged) {
+    while (STAILQ_EMPTY(&p->again) && !p->is_stale && !p->is_purged) {
         struct sent *s = p->held ? take_ptr(p->held) : pop(p);
         if (!s)
             return;
@@ -445,7 +426,7 @@ static void begin_anew(struct producer *p)
 /* Behind hand_over_waiting, which has emptied the queue or says why not. */
 static bool is_settled(const struct producer *p)
 {
-    return p->n_flying == 0 && !p->again.first && !p->held && !p->is_stale && !p->is_starved;
+    return p->n_flying == 0 && STAILQ_EMPTY(&p->again) && !p->held && !p->is_stale && !p->is_starved;
 }
 
 /* The time is over: what waits is lost, and what flies is called back. */
@@ -472,7 +453,7 @@ static void give_up(struct producer *p)
 
 static uint64_t next_time(const struct producer *p, bool is_ending, uint64_t deadline_ns)
 {
-    uint64_t t = p->again.first ? p->again_at : UINT64_MAX;
+    uint64_t t = STAILQ_EMPTY(&p->again) ? UINT64_MAX : p->again_at;
     if (p->is_stale || p->is_starved)
         t = min_of(t, clock_monotonic() + LATER_NS);
     if (is_ending)
@@ -482,15 +463,10 @@ static uint64_t next_time(const struct producer *p, bool is_ending, uint64_t dea
 
 static void wait_until(struct producer *p, uint64_t t)
 {
-    const struct timespec at = {(time_t)(t / NSEC_PER_SEC), (long)(t % NSEC_PER_SEC)};
-    pthread_mutex_lock(&p->lock);
-    while (!p->is_wanted)
-        if (t == UINT64_MAX)
-            pthread_cond_wait(&p->changed, &p->lock);
-        else if (pthread_cond_timedwait(&p->changed, &p->lock, &at) != 0)
-            break;
+    autolock(&p->lock);
+    while (!p->is_wanted && condition_wait(&p->changed, &p->lock, t))
+        ;
     p->is_wanted = false;
-    pthread_mutex_unlock(&p->lock);
 }
 
 static void *run(void *arg)
@@ -566,13 +542,12 @@ static void on_post(void *arg)
         [CLIENT_SHUT_DOWN] = "came after the shutdown",
     };
     struct producer *p = arg;
-    struct sent *s;
+    struct sent_list told = STAILQ_HEAD_INITIALIZER(told);
     struct error why;
     if (p->was_left)
         return;
     pthread_mutex_lock(&p->lock);
-    struct sent *told = p->told.first;
-    list_init(&p->told);
+    STAILQ_CONCAT(&told, &p->told);
     const uint64_t retried = p->retried;
     p->retried = 0;
     why = p->why;
@@ -585,10 +560,8 @@ static void on_post(void *arg)
                                                     .requests = retried,
                                                     .attempts = attempts,
                                                     .message = why.text});
-    while ((s = told)) {
-        told = s->next;
+    for (struct sent *s; (s = list_take(&told));)
         tell_one(p, s);
-    }
     send_queue_tell_lost(&p->queue, lost, p->on_event, p->user);
     p->on_queued(p->user);
     if (is_over) { /* the thread's last post may be still to come */
@@ -639,16 +612,6 @@ static void free_producer(void *x)
         release(p);
 }
 
-static void init_lock(struct producer *p)
-{
-    pthread_condattr_t attributes;
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 int producer_new(struct sender *ret, struct io_loop *loop, const struct producer_options *options,
                  client_event_fn on_event, void (*on_queued)(void *user), void *user, struct error *e)
 {
@@ -661,10 +624,11 @@ int producer_new(struct sender *ret, struct io_loop *loop, const struct producer
     p->on_queued = on_queued;
     p->user = user;
     p->post = (struct io_post){.fn = on_post, .arg = p};
-    list_init(&p->told);
-    list_init(&p->again);
+    STAILQ_INIT(&p->told);
+    STAILQ_INIT(&p->again);
     rng_seed(&p->rng, clock_realtime());
-    init_lock(p);
+    pthread_mutex_init(&p->lock, NULL);
+    condition_init(&p->changed);
     p->patience = io_timer_new(loop, on_patience, p);
     int r = p->patience
                 ? send_queue_init(&p->queue, options->queue_size, options->queue_bytes, options->budget)

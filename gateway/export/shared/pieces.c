@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/otlp/view/profiles.h"
 
 /* What a view keeps from one request to the next. */
@@ -62,10 +63,9 @@ static void give_room(struct pieces *x, struct room *r)
     profiles_trim(&r->view, KEEP_BYTES);
     arena_reset(&r->plan, KEEP_BYTES);
     buffer_clear(&r->body, KEEP_BYTES);
-    pthread_mutex_lock(&x->lock);
+    autolock(&x->lock);
     r->next = x->unused;
     x->unused = r;
-    pthread_mutex_unlock(&x->lock);
 }
 
 struct pieces *pieces_new(const struct pieces_options *options)

@@ -14,6 +14,7 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/promise.h"
+#include "proto/base/thread.h"
 #include "proto/base/vec.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
@@ -167,10 +168,9 @@ void stored_push(struct stored *s, struct client_body *body, size_t reserved, ui
     }
     *p = (struct pushed){.s = s, .body = client_body_ref(body), .safe = safe, .items = items};
     const struct journal_record record = record_of(s, body, items);
-    pthread_mutex_lock(&s->lock);
+    autolock(&s->lock);
     p->number = journal_add(s->journal, &record, reserved, on_disk, p);
     p->is_direct = hand_on(s, body, p->number, items);
-    pthread_mutex_unlock(&s->lock);
 }
 
 bool stored_push_metrics(struct stored *s, struct client_body *body, uint64_t points)
@@ -184,9 +184,8 @@ bool stored_push_metrics(struct stored *s, struct client_body *body, uint64_t po
     }
     *p = (struct pushed){.s = s, .body = client_body_ref(body), .items = points, .is_metrics = true};
     const struct journal_record record = record_of(s, body, points);
-    pthread_mutex_lock(&s->lock);
+    autolock(&s->lock);
     p->number = journal_add(s->journal, &record, body->n, on_disk, p);
-    pthread_mutex_unlock(&s->lock);
     return true;
 }
 
@@ -345,11 +344,10 @@ static void on_time(void *user)
 static bool is_unsafe(struct stored *s, uint64_t number)
 {
     bool found = false;
-    pthread_mutex_lock(&s->lock);
+    autolock(&s->lock);
     for (uint32_t i = 0; i < s->unsafe.n && !found; i++)
         if ((found = s->unsafe.p[i] == number))
             s->unsafe.p[i] = vec_pop(&s->unsafe);
-    pthread_mutex_unlock(&s->lock);
     return found;
 }
 

@@ -6,6 +6,8 @@
 #ifndef GATEWAY_SERVE_CALLS_CALL_H
 #define GATEWAY_SERVE_CALLS_CALL_H
 
+#include <sys/queue.h>
+
 #include "gateway/serve/calls/options.h"
 #include "proto/base/buffer.h"
 #include "proto/grpc/code.h"
@@ -30,7 +32,7 @@ struct call {
     enum method_id method;
     struct grpc_reader reader;
     struct buffer message; /* the one that is coming */
-    struct call *prev, *next;
+    LIST_ENTRY(call) others;
     bool begun, done; /* an answer has begun; the call is answered to its end */
     int watched;      /* Watch: health.c's number of the service; HEALTH_NOT_YET before the request is read */
     uint32_t told;    /* Watch: the status said last */
@@ -38,13 +40,9 @@ struct call {
 
 #define HEALTH_NOT_YET (-2)
 
-struct call_list {
-    struct call *first;
-};
-
 struct services {
     struct services_options options;
-    struct call_list calls;
+    LIST_HEAD(, call) calls;
     uint32_t n_calls[METHODS];
     struct buffer answer; /* the message at hand, behind room for its prefix */
 };

@@ -46,7 +46,7 @@ struct services *services_free(struct services *s)
 {
     if (!s)
         return NULL;
-    assert(!s->calls.first);
+    assert(LIST_EMPTY(&s->calls));
     buffer_release(&s->answer);
     free(s);
     return NULL;
@@ -162,11 +162,8 @@ static void call_open(struct services *s, struct http_exchange *x, enum method_i
                        .method = method,
                        .reader = GRPC_READER_INIT(CALL_MESSAGE_MAX),
                        .message = BUFFER_INIT(CALL_MESSAGE_MAX),
-                       .next = s->calls.first,
                        .watched = HEALTH_NOT_YET};
-    if (c->next)
-        c->next->prev = c;
-    s->calls.first = c;
+    LIST_INSERT_HEAD(&s->calls, c, others);
     s->n_calls[method]++;
 }
 
@@ -177,9 +174,7 @@ static void on_close(void *context, struct http_exchange *x)
     x->user = NULL;
     if (!c)
         return;
-    *(c->prev ? &c->prev->next : &s->calls.first) = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
+    LIST_REMOVE(c, others);
     s->n_calls[c->method]--;
     buffer_release(&c->message);
     free(c);
@@ -285,8 +280,8 @@ bool services_take(struct services *s, struct http_exchange *x)
 
 void services_changed(struct services *s)
 {
-    for (struct call *c = s->calls.first, *next; c; c = next) {
-        next = c->next;
+    for (struct call *c = LIST_FIRST(&s->calls), *next; c; c = next) {
+        next = LIST_NEXT(c, others);
         if (c->method == METHOD_WATCH && !c->done)
             health_changed(c);
     }

@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -38,7 +39,7 @@ struct queue {
 };
 
 struct task {
-    struct task *next;
+    STAILQ_ENTRY(task) next;
     void (*fn)(void *arg, void *lane);
     void *arg;
 };
@@ -48,7 +49,7 @@ struct lane {
     uint32_t index;
     pthread_t thread;
     void *context;
-    struct task *first, **last;
+    STAILQ_HEAD(, task) tasks;
     sem_t wake;
     struct lane *next_asleep;
     bool is_asleep; /* and nobody has woken it yet */
@@ -56,10 +57,10 @@ struct lane {
 
 struct lane_inbox {
     struct lanes *lanes;
-    struct lane_inbox *next; /* of all */
+    SLIST_ENTRY(lane_inbox) next; /* of all */
     struct io_loop *loop;
     void (*done)(struct lane_job *job);
-    struct lane_job *first, **last; /* that have come back */
+    STAILQ_HEAD(lane_job_list, lane_job) back; /* that have come back */
     uint32_t n_working;
     struct io_post post;
 };
@@ -71,7 +72,7 @@ struct lanes {
     struct queue queues[LANES_CLIENTS];
     struct rounds rounds;
     size_t bytes;
-    struct lane_inbox *inboxes;
+    SLIST_HEAD(, lane_inbox) inboxes;
     struct lane *asleep;
     uint32_t
         n_idle; /* lanes that look for work: asleep, woken and not there yet, or giving the last one back */
@@ -137,10 +138,7 @@ static struct lane_job *take_next(struct lanes *l)
 
 static void bring_back(struct lane_job *job)
 {
-    struct lane_inbox *in = job->inbox;
-    job->next = NULL;
-    *in->last = job;
-    in->last = &job->next;
+    STAILQ_INSERT_TAIL(&job->inbox->back, job, next);
 }
 
 static void refuse_all(struct lanes *l, const struct lane_inbox *of)
@@ -169,9 +167,9 @@ static void begin(const struct lane *lane)
 
 static struct task *take_task(struct lane *lane)
 {
-    struct task *t = lane->first;
-    if (t && !(lane->first = t->next))
-        lane->last = &lane->first;
+    struct task *t = STAILQ_FIRST(&lane->tasks);
+    if (t)
+        STAILQ_REMOVE_HEAD(&lane->tasks, next);
     return t;
 }
 
@@ -272,8 +270,8 @@ struct lanes *lanes_free(struct lanes *l)
     if (!l)
         return NULL;
     lanes_stop(l);
-    for (struct lane_inbox *in = l->inboxes, *next; in; in = next) {
-        next = in->next;
+    for (struct lane_inbox *in; (in = SLIST_FIRST(&l->inboxes));) {
+        SLIST_REMOVE_HEAD(&l->inboxes, next);
         free(in);
     }
     pthread_cond_destroy(&l->settled);
@@ -284,12 +282,12 @@ struct lanes *lanes_free(struct lanes *l)
 
 int lanes_add(struct lanes *l, void *context)
 {
-    pthread_mutex_lock(&l->lock);
+    autolock(&l->lock);
     int r = l->stopping || l->n >= l->options.n_max ? -ESHUTDOWN : 0;
     struct lane *lane = &l->lanes[l->n];
     if (r == 0) {
         *lane = (struct lane){.lanes = l, .index = l->n, .context = context};
-        lane->last = &lane->first;
+        STAILQ_INIT(&lane->tasks);
         sem_init(&lane->wake, 0, 0);
         char name[16];
         snprintf(name, sizeof name, "lane%u", lane->index);
@@ -299,17 +297,15 @@ int lanes_add(struct lanes *l, void *context)
         l->n++;
         l->asked = false;
     }
-    pthread_mutex_unlock(&l->lock);
     return r;
 }
 
 void lanes_give_up(struct lanes *l)
 {
-    pthread_mutex_lock(&l->lock);
+    autolock(&l->lock);
     l->asked = false;
     if (l->n == 0)
         refuse_all(l, NULL);
-    pthread_mutex_unlock(&l->lock);
 }
 
 uint32_t lanes_n(const struct lanes *l)
@@ -323,15 +319,14 @@ int lanes_run(struct lanes *l, uint32_t index, void (*fn)(void *arg, void *lane)
     if (!t)
         return -ENOMEM;
     *t = (struct task){.fn = fn, .arg = arg};
-    pthread_mutex_lock(&l->lock);
+    autolock(&l->lock);
     int r = index < l->n && !l->stopping ? 0 : LANES_STOPPED;
     if (r == 0) {
         struct lane *lane = &l->lanes[index];
-        *lane->last = t;
-        lane->last = &take_ptr(t)->next;
+        STAILQ_INSERT_TAIL(&lane->tasks, t, next);
+        take_ptr(t);
         rouse(lane);
     }
-    pthread_mutex_unlock(&l->lock);
     return r;
 }
 
@@ -363,12 +358,12 @@ uint32_t lanes_waiting(const struct lanes *l)
 
 static void give(struct lane_inbox *in)
 {
+    struct lane_job_list back = STAILQ_HEAD_INITIALIZER(back);
     pthread_mutex_lock(&in->lanes->lock);
-    struct lane_job *job = take_ptr(in->first);
-    in->last = &in->first;
+    STAILQ_CONCAT(&back, &in->back);
     pthread_mutex_unlock(&in->lanes->lock);
-    for (struct lane_job *next; job; job = next) {
-        next = job->next;
+    for (struct lane_job *job; (job = STAILQ_FIRST(&back));) {
+        STAILQ_REMOVE_HEAD(&back, next);
         in->done(job);
     }
 }
@@ -384,11 +379,9 @@ struct lane_inbox *lane_inbox_new(struct lanes *l, struct io_loop *loop, void (*
     if (!in)
         return NULL;
     *in = (struct lane_inbox){.lanes = l, .loop = loop, .done = done, .post = {.fn = on_post, .arg = in}};
-    in->last = &in->first;
-    pthread_mutex_lock(&l->lock);
-    in->next = l->inboxes;
-    l->inboxes = in;
-    pthread_mutex_unlock(&l->lock);
+    STAILQ_INIT(&in->back);
+    autolock(&l->lock);
+    SLIST_INSERT_HEAD(&l->inboxes, in, next);
     return in;
 }
 
@@ -431,10 +424,9 @@ int lane_put(struct lane_inbox *in, struct lane_job *job)
 bool lane_cancel(struct lane_job *job)
 {
     struct lanes *l = job->inbox->lanes;
-    pthread_mutex_lock(&l->lock);
+    autolock(&l->lock);
     bool waits = job->item.waits;
     if (waits)
         dequeue(l, job);
-    pthread_mutex_unlock(&l->lock);
     return waits;
 }

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "proto/base/rounds.h"
 
@@ -89,7 +90,7 @@ struct lane_job {
     /* The lanes' own. */
     struct rounds_item item;
     struct lane_inbox *inbox;
-    struct lane_job *next; /* of those that have come back */
+    STAILQ_ENTRY(lane_job) next; /* of those that have come back */
 };
 
 /* Where a worker's jobs come back: done(job) is called on its loop, once for each that was put and not

@@ -35,7 +35,7 @@ static struct {
     int open_result, next_result; /* next_result: of the second piece */
     atomic_bool held;             /* no piece is made */
     bool stale;                   /* who waits goes on waiting */
-    struct scrape_wait *waiting;
+    LIST_HEAD(, scrape_wait) waiting;
     uint32_t n_open, n_receipts, n_read;
 } metrics;
 
@@ -46,16 +46,12 @@ struct page {
 
 static void freshen(void *context, struct scrape_wait *w)
 {
-    w->next = metrics.waiting;
-    metrics.waiting = w;
+    LIST_INSERT_HEAD(&metrics.waiting, w, others);
 }
 
 static void forget(void *context, struct scrape_wait *w)
 {
-    struct scrape_wait **at = &metrics.waiting;
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
+    LIST_REMOVE(w, others);
 }
 
 static int open_page(void *context, const struct admin_metrics *wanted, void **ret)
@@ -108,11 +104,20 @@ static struct admin_receipt *receipt_of(void *page)
     return r;
 }
 
+static uint32_t n_waiting(void)
+{
+    const struct scrape_wait *w;
+    uint32_t n = 0;
+    LIST_FOREACH (w, &metrics.waiting, others)
+        n++;
+    return n;
+}
+
 static void turn(void)
 {
-    while (metrics.waiting && !metrics.stale) {
-        struct scrape_wait *w = metrics.waiting;
-        metrics.waiting = w->next;
+    while (!LIST_EMPTY(&metrics.waiting) && !metrics.stale) {
+        struct scrape_wait *w = LIST_FIRST(&metrics.waiting);
+        LIST_REMOVE(w, others);
         w->fn(w->user);
     }
     io_loop_run_once(loop, 1000000);
@@ -153,7 +158,7 @@ static void stop(void)
     ck_assert_uint_eq(metrics.n_open, 0);
     ck_assert_uint_eq(metrics.n_receipts, 0);
     ck_assert_uint_eq(metrics.budget.used, 0);
-    ck_assert_ptr_null(metrics.waiting);
+    ck_assert(LIST_EMPTY(&metrics.waiting));
 }
 
 /* From 127.0.0.N; room: bytes that its kernel keeps for it, 0: as many as usual. */
@@ -345,14 +350,7 @@ static void crowd(uint64_t stall_ns, int fd[static 65])
     for (int i = 0; i < 4; i++) {
         fd[i] = dial();
         tell(fd[i], SCRAPE);
-        uint32_t n = 0;
-        for (uint64_t until = clock_monotonic() + PATIENCE_NS; n <= (uint32_t)i;) {
-            ck_assert(clock_monotonic() < until);
-            turn();
-            n = 0;
-            for (const struct scrape_wait *w = metrics.waiting; w; w = w->next)
-                n++;
-        }
+        unit_until(n_waiting() > (uint32_t)i, turn());
     }
     for (int i = 4; i < 65; i++) {
         fd[i] = dial();
@@ -530,14 +528,14 @@ UNIT(metrics_wait_for_what_was_acknowledged)
     int fd = dial(), other = dial();
     tell(fd, SCRAPE);
     tell(other, SCRAPE);
-    unit_until(metrics.waiting && metrics.waiting->next, turn());
+    unit_until(n_waiting() == 2, turn());
     ck_assert_ptr_nonnull(strstr(scrape("/healthz", ""), "\r\n\r\nok\n"));
     ck_assert_uint_eq(metrics.n_open, 0);
     /* Without a word: who only says that it sends no more may still want its answer. */
     ck_assert_int_eq(setsockopt(other, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)),
                      0);
     close(other);
-    unit_until(!metrics.waiting->next, turn());
+    unit_until(n_waiting() == 1, turn());
     metrics.stale = false;
     ck_assert(hear(fd, LAST_CHUNK, &heard));
     close(fd);

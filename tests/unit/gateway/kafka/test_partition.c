@@ -73,7 +73,7 @@ UNIT(one_that_is_not_ours_stays_for_what_is_worked_on)
     ck_assert_int_eq(p->progress.done, -1);
     struct message *late = calloc(1, sizeof *late);
     partition_add(p, late, NULL, 5);
-    ck_assert_ptr_eq(m[1]->next, late); /* the list's end is where it was swept */
+    ck_assert_ptr_eq(TAILQ_NEXT(m[1], next), late); /* the list's end is where it was swept */
     message_becomes(m[1], MESSAGE_DONE);
     partition_sweep(p, false); /* and frees it */
     ck_assert_uint_eq(ps.n_messages, 0);
