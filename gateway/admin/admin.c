@@ -369,11 +369,7 @@ static void on_head(void *context, struct http_exchange *x)
     c->is_taken = x->handler != own;
 }
 
-static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}
-
-static void on_rest(void *context, struct http_exchange *x) {}
-
-static const struct http_handler handler = {on_head, on_body, on_rest, on_rest, NULL};
+static const struct http_handler handler = {.on_head = on_head};
 
 static const struct io_channel_events events = {on_read, on_eof, on_drain, on_error, on_close};
 static const struct io_channel_events tls_events = {on_read_tls, on_eof, on_drain, on_error, on_close};

@@ -258,8 +258,6 @@ static void waiting_free(struct waiting *w)
     free(w);
 }
 
-static void waiting_on_head(void *context, struct http_exchange *x) {} /* it was there */
-
 static void waiting_on_body(void *context, struct http_exchange *x, struct bytes piece)
 {
     struct waiting *w = context;
@@ -279,8 +277,8 @@ static void waiting_on_close(void *context, struct http_exchange *x)
     waiting_free(context);
 }
 
-static const struct http_handler waiting_handler = {waiting_on_head, waiting_on_body, waiting_on_end,
-                                                    waiting_on_close};
+static const struct http_handler waiting_handler = {
+    .on_body = waiting_on_body, .on_end = waiting_on_end, .on_close = waiting_on_close};
 
 static void on_verified(void *user, enum access_verdict verdict)
 {
@@ -291,9 +289,9 @@ static void on_verified(void *user, enum access_verdict verdict)
     x->context = w->pages;
     if (admit(w->pages, x, verdict) && posts) {
         if (w->body.n > 0)
-            x->handler->on_body(x->context, x, buffer_bytes(&w->body));
+            http_tell_body(x, buffer_bytes(&w->body));
         if (w->has_all)
-            x->handler->on_end(x->context, x);
+            http_tell_end(x);
     }
     waiting_free(w);
 }
@@ -341,14 +339,8 @@ static void on_head(void *context, struct http_exchange *x)
     }
 }
 
-static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}
-
-static void on_end(void *context, struct http_exchange *x) {}
-
-static void on_close(void *context, struct http_exchange *x) {}
-
 const struct http_handler *pages_handler(void)
 {
-    static const struct http_handler handler = {on_head, on_body, on_end, on_close};
+    static const struct http_handler handler = {.on_head = on_head};
     return &handler;
 }

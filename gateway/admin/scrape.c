@@ -501,12 +501,6 @@ static void on_deadline(void *user)
 
 /* ---- the exchange ---- */
 
-static void on_head(void *context, struct http_exchange *x) {} /* the page had it */
-
-static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}
-
-static void on_end(void *context, struct http_exchange *x) {}
-
 static void on_close(void *context, struct http_exchange *x)
 {
     struct scrape *s = context;
@@ -527,7 +521,7 @@ static void on_room(void *context, struct http_exchange *x)
         push(s);
 }
 
-static const struct http_handler handler = {on_head, on_body, on_end, on_close, on_room};
+static const struct http_handler handler = {.on_close = on_close, .on_room = on_room};
 
 static void answer(struct scrapes *all, struct http_exchange *x, const struct admin_metrics *wanted)
 {

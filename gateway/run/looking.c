@@ -253,12 +253,6 @@ static void done(void *arg)
     buffer_release(&answer.body);
 }
 
-static void on_head(void *context, struct http_exchange *x) {} /* the page had it */
-
-static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}
-
-static void on_end(void *context, struct http_exchange *x) {}
-
 static void on_close(void *context, struct http_exchange *x)
 {
     struct asking *a = context;
@@ -268,7 +262,7 @@ static void on_close(void *context, struct http_exchange *x)
         a->exchange = NULL;
 }
 
-static const struct http_handler handler = {on_head, on_body, on_end, on_close};
+static const struct http_handler handler = {.on_close = on_close};
 
 static void post_question(struct asking *a)
 {
@@ -383,7 +377,8 @@ static void on_call_end(void *context, struct http_exchange *x)
     }
 }
 
-static const struct http_handler call_handler = {on_head, on_call_body, on_call_end, on_close};
+static const struct http_handler call_handler = {
+    .on_body = on_call_body, .on_end = on_call_end, .on_close = on_close};
 
 static void take_call(void *context, struct http_exchange *x)
 {

@@ -58,7 +58,8 @@ struct http_exchange {
     void *user;             /* the handler's own */
 };
 
-/* What a session tells; `context` is the exchange's. Slices in the exchange live until on_close. */
+/* What a session tells; `context` is the exchange's. Slices in the exchange live until on_close. Each may be
+ * NULL, but for on_head of a session's own handler: nobody wants to hear it. */
 struct http_handler {
     /* The head is complete. The handler may reply at once: then on_body and on_end do not come, and the
      * session reads the rest of the body away if it is announced to be small (limits.discard_bytes). Else
@@ -71,17 +72,34 @@ struct http_handler {
     /* Exactly once for each on_head, last: replied and sent, or the peer is gone. The exchange dies after it.
      */
     void (*on_close)(void *context, struct http_exchange *x);
-    /* May be NULL. The peer has taken all that was written of a reply in pieces: more may be written, from
+    /* The peer has taken all that was written of a reply in pieces: more may be written, from
      * within or later. Told again while nothing is. */
     void (*on_room)(void *context, struct http_exchange *x);
-    /* May be NULL. The body does not come in the time that it has (limits.body_ns, request_ns), and no reply
+    /* The body does not come in the time that it has (limits.body_ns, request_ns), and no reply
      * has begun: the handler may reply, whole, from within; the rest of the body is not waited for. Otherwise
      * the session has a word of its own, which clients of OTLP take for the last: 408, RST_STREAM(CANCEL). */
     void (*on_slow)(void *context, struct http_exchange *x);
-    /* May be NULL. The session refused a request whose head is none that it takes (400, 414, 417, 431, 501
+    /* The session refused a request whose head is none that it takes (400, 414, 417, 431, 501
      * …): there is no exchange. */
     void (*on_refused)(void *context, uint32_t status);
 };
+
+/* For sessions, and who has kept a body back for a handler. */
+static inline void http_tell_body(struct http_exchange *x, struct bytes piece)
+{
+    if (x->handler->on_body)
+        x->handler->on_body(x->context, x, piece);
+}
+static inline void http_tell_end(struct http_exchange *x)
+{
+    if (x->handler->on_end)
+        x->handler->on_end(x->context, x);
+}
+static inline void http_tell_close(struct http_exchange *x)
+{
+    if (x->handler->on_close)
+        x->handler->on_close(x->context, x);
+}
 
 struct http_reply {
     uint32_t status;

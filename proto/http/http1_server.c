@@ -63,7 +63,7 @@ static void close_exchange(struct http1_server *c)
     if (!c->open)
         return;
     c->open = false;
-    c->x.handler->on_close(c->x.context, &c->x);
+    http_tell_close(&c->x);
 }
 
 /* No more requests; what is in out still goes. */
@@ -276,7 +276,7 @@ static void end_of_body(struct http1_server *c)
     bool discarded = c->replied;
     c->state = WAITING;
     if (!discarded)
-        c->x.handler->on_end(c->x.context, &c->x);
+        http_tell_end(&c->x);
 }
 
 static int read_head(struct http1_server *c, struct bytes *in)
@@ -310,7 +310,7 @@ static int read_head(struct http1_server *c, struct bytes *in)
 static void take_piece(struct http1_server *c, struct bytes piece)
 {
     if (!c->replied) {
-        c->x.handler->on_body(c->x.context, &c->x, piece);
+        http_tell_body(&c->x, piece);
         return;
     }
     c->discarded += piece.n;

@@ -14,7 +14,7 @@ static const uint8_t shutdown_ping[8] = "goodbye", vanished_ping[8] = "hello?";
 static void close_stream(struct http2_server *c, struct stream *s)
 {
     if (s->told)
-        s->x.handler->on_close(s->x.context, &s->x);
+        http_tell_close(&s->x);
     streams_remove(&c->streams, s);
     if (c->heading == s)
         c->heading = NULL;
@@ -137,7 +137,7 @@ static void on_request_end(struct http2_server *c, struct stream *s)
 {
     streams_set_ended(&c->streams, s);
     if (s->told && !s->replied)
-        s->x.handler->on_end(s->x.context, &s->x);
+        http_tell_end(&s->x);
 }
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user_data)
@@ -182,7 +182,7 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
     streams_set_active(&c->streams, s, c->session->now);
     s->received += n;
     if (s->told && !s->replied)
-        s->x.handler->on_body(s->x.context, &s->x, bytes_of(data, n));
+        http_tell_body(&s->x, bytes_of(data, n));
     return 0;
 }
 

@@ -235,13 +235,6 @@ static void on_end(void *context, struct http_exchange *x)
         take_message(c);
 }
 
-/* The session calls serve's on_head, and that asks here. */
-static void on_head(void *context, struct http_exchange *x)
-{
-    (void)context;
-    (void)x;
-}
-
 /* "application/grpc" with nothing, "+proto" or parameters behind it (PROTOCOL-HTTP2.md "Content-Type"). */
 static bool is_grpc(const struct http_exchange *x)
 {
@@ -262,7 +255,7 @@ static bool path_is_ours(struct bytes path)
 
 bool services_take(struct services *s, struct http_exchange *x)
 {
-    static const struct http_handler handler = {on_head, on_body, on_end, on_close};
+    static const struct http_handler handler = {.on_body = on_body, .on_end = on_end, .on_close = on_close};
     if (!bytes_starts(x->path, "/grpc.") || x->version != HTTP_VERSION_2 || !path_is_ours(x->path) ||
         !bytes_is(x->method, "POST") || !is_grpc(x))
         return false;

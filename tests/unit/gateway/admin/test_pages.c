@@ -88,7 +88,6 @@ static void ask_with(const char *method, const char *path, const char *query, co
                               .n_headers = name ? 1 : 0};
     status = 0;
     pages_handler()->on_head(p, &x);
-    pages_handler()->on_close(p, &x);
     pages_free(p);
 }
 
