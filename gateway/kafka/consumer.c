@@ -161,9 +161,8 @@ static uint64_t receive_max(const struct consumer_options *o)
     return max_of(o->fetch_bytes, max_of(o->partition_bytes, o->request_bytes)) + (1u << 20);
 }
 
-static int set_all(rd_kafka_conf_t *conf, const struct consumer *c, struct error *e)
+static void set_all(struct kafka_conf *k, const struct consumer_options *o)
 {
-    const struct consumer_options *o = &c->options;
     const struct {
         const char *name;
         uint64_t value;
@@ -179,17 +178,16 @@ static int set_all(rd_kafka_conf_t *conf, const struct consumer *c, struct error
         {"fetch.error.backoff.ms", READING_BACKOFF_MS},
         {"queued.max.messages.kbytes", FETCHED_MAX / 1024},
     };
-    int r = kafka_conf_set_text(conf, e, "group.id", o->group_id);
-    r = r < 0 ? r : kafka_conf_set_text(conf, e, "group.instance.id", o->group_instance_id);
-    r = r < 0 ? r : kafka_conf_set(conf, e, "partition.assignment.strategy", "cooperative-sticky");
-    r = r < 0 ? r : kafka_conf_set(conf, e, "auto.offset.reset", "error"); /* place.h */
-    r = r < 0 ? r : kafka_conf_set(conf, e, "isolation.level", "read_committed");
-    r = r < 0 ? r : kafka_conf_set(conf, e, "enable.auto.commit", "false");
-    r = r < 0 ? r : kafka_conf_set(conf, e, "enable.partition.eof", "true");
-    r = r < 0 ? r : kafka_conf_set(conf, e, "enable.auto.offset.store", "false");
-    for (size_t i = 0; i < ARRAY_LEN(numbers) && r == 0; i++)
-        r = kafka_conf_set(conf, e, numbers[i].name, "%" PRIu64, numbers[i].value);
-    return r;
+    kafka_conf_set_text(k, "group.id", o->group_id);
+    kafka_conf_set_text(k, "group.instance.id", o->group_instance_id);
+    kafka_conf_set(k, "partition.assignment.strategy", "cooperative-sticky");
+    kafka_conf_set(k, "auto.offset.reset", "error"); /* place.h */
+    kafka_conf_set(k, "isolation.level", "read_committed");
+    kafka_conf_set(k, "enable.auto.commit", "false");
+    kafka_conf_set(k, "enable.partition.eof", "true");
+    kafka_conf_set(k, "enable.auto.offset.store", "false");
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        kafka_conf_set(k, numbers[i].name, "%" PRIu64, numbers[i].value);
 }
 
 static int subscribe(struct consumer *c, struct error *e)
@@ -204,22 +202,17 @@ static int subscribe(struct consumer *c, struct error *e)
 
 static int open_kafka(struct consumer *c, struct error *e)
 {
-    rd_kafka_conf_t *conf;
     char why[256];
-    int r = kafka_conf_new(&conf, c->options.connection, e);
-    if (r < 0)
-        return r;
-    r = set_all(conf, c, e);
-    if (r < 0) {
-        rd_kafka_conf_destroy(conf);
-        return r;
-    }
-    rd_kafka_conf_set_opaque(conf, c);
-    rd_kafka_conf_set_rebalance_cb(conf, on_rebalance);
-    rd_kafka_conf_set_offset_commit_cb(conf, on_commit);
-    rd_kafka_conf_set_error_cb(conf, on_error);
-    offsets_watch(&c->offsets, conf);
-    c->rk = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof why);
+    struct kafka_conf k = kafka_conf_begin(c->options.connection, e);
+    set_all(&k, &c->options);
+    if (kafka_conf_end(&k) < 0)
+        return k.r;
+    rd_kafka_conf_set_opaque(k.conf, c);
+    rd_kafka_conf_set_rebalance_cb(k.conf, on_rebalance);
+    rd_kafka_conf_set_offset_commit_cb(k.conf, on_commit);
+    rd_kafka_conf_set_error_cb(k.conf, on_error);
+    offsets_watch(&c->offsets, k.conf);
+    c->rk = rd_kafka_new(RD_KAFKA_CONSUMER, k.conf, why, sizeof why);
     if (!c->rk) /* librdkafka 2.0 has freed of conf what interceptors need when it is freed: it stays */
         return error_set(e, -EINVAL, "%s", why);
     rd_kafka_poll_set_consumer(c->rk);

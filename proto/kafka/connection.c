@@ -49,38 +49,39 @@ const char *kafka_fix(rd_kafka_resp_err_t error)
     }
 }
 
-int kafka_conf_set(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *format, ...)
+void kafka_conf_set(struct kafka_conf *k, const char *name, const char *format, ...)
 {
     char value[512], why[256];
     va_list args;
     va_start(args, format);
     int n = vsnprintf(value, sizeof value, format, args);
     va_end(args);
+    if (k->r < 0)
+        return;
     if (n >= (int)sizeof value)
-        return error_set(e, -EINVAL, "%s is too long", name);
-    if (rd_kafka_conf_set(conf, name, value, why, sizeof why) != RD_KAFKA_CONF_OK)
-        return error_set(e, -EINVAL, "%s", why);
-    return 0;
+        k->r = error_set(k->e, -EINVAL, "%s is too long", name);
+    else if (rd_kafka_conf_set(k->conf, name, value, why, sizeof why) != RD_KAFKA_CONF_OK)
+        k->r = error_set(k->e, -EINVAL, "%s", why);
 }
 
-int kafka_conf_set_text(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *value)
+void kafka_conf_set_text(struct kafka_conf *k, const char *name, const char *value)
 {
     char why[256];
-    if (!value || rd_kafka_conf_set(conf, name, value, why, sizeof why) == RD_KAFKA_CONF_OK)
-        return 0;
-    return error_set(e, -EINVAL, "librdkafka does not take %s", name);
+    if (k->r == 0 && value && rd_kafka_conf_set(k->conf, name, value, why, sizeof why) != RD_KAFKA_CONF_OK)
+        k->r = error_set(k->e, -EINVAL, "librdkafka does not take %s", name);
 }
 
-static int set_brokers(rd_kafka_conf_t *conf, const struct kafka_connection *c, struct error *e)
+static void set_brokers(struct kafka_conf *k, const struct kafka_connection *c)
 {
     cleanup(buffer_release) struct buffer list = BUFFER_INIT(0);
     int r = 0;
     for (uint32_t i = 0; i < c->brokers.n && r == 0; i++)
         r = buffer_printf(&list, "%s%s", i > 0 ? "," : "", c->brokers.items[i]);
     r = r < 0 ? r : buffer_add(&list, "", 1);
-    r = r < 0 ? error_set(e, r, "out of memory")
-              : kafka_conf_set_text(conf, e, "bootstrap.servers", (char *)list.p);
-    return r;
+    if (r < 0)
+        k->r = error_set(k->e, r, "out of memory");
+    else
+        kafka_conf_set_text(k, "bootstrap.servers", (char *)list.p);
 }
 
 /* librdkafka says of what it cannot read "system lib". */
@@ -98,52 +99,46 @@ static int check_files(const struct kafka_connection *c, struct error *e)
 /* A broker that returns is found so soon. */
 #define RECONNECT_MS 2000
 
-static int set_all(rd_kafka_conf_t *conf, const struct kafka_connection *c, struct error *e)
+static void set_all(struct kafka_conf *k, const struct kafka_connection *c)
 {
     const bool tls = has_tls(c), sasl = c->sasl != KAFKA_SASL_NONE;
-    int r = set_brokers(conf, c, e);
-    r = r < 0 ? r : kafka_conf_set_text(conf, e, "client.id", c->client_id);
-    r = r < 0 ? r
-              : kafka_conf_set(conf, e, "security.protocol", "%s%s", sasl ? "sasl_" : "",
-                               tls ? "ssl" : "plaintext");
-    r = r < 0 ? r
-              : kafka_conf_set(conf, e, "topic.metadata.refresh.interval.ms", "%" PRIu64,
-                               c->metadata_ns / NSEC_PER_MSEC);
-    r = r < 0 ? r : kafka_conf_set(conf, e, "reconnect.backoff.max.ms", "%d", RECONNECT_MS);
-    if (r == 0 && sasl) {
-        r = kafka_conf_set(conf, e, "sasl.mechanism", "%s", kafka_sasl_words[c->sasl].word);
-        r = r < 0 ? r : kafka_conf_set_text(conf, e, "sasl.username", c->username);
-        r = r < 0 ? r : kafka_conf_set_text(conf, e, "sasl.password", c->password);
+    set_brokers(k, c);
+    kafka_conf_set_text(k, "client.id", c->client_id);
+    kafka_conf_set(k, "security.protocol", "%s%s", sasl ? "sasl_" : "", tls ? "ssl" : "plaintext");
+    kafka_conf_set(k, "topic.metadata.refresh.interval.ms", "%" PRIu64, c->metadata_ns / NSEC_PER_MSEC);
+    kafka_conf_set(k, "reconnect.backoff.max.ms", "%d", RECONNECT_MS);
+    if (sasl) {
+        kafka_conf_set(k, "sasl.mechanism", "%s", kafka_sasl_words[c->sasl].word);
+        kafka_conf_set_text(k, "sasl.username", c->username);
+        kafka_conf_set_text(k, "sasl.password", c->password);
     }
-    if (r == 0 && tls) {
-        r = check_files(c, e);
-        r = r < 0 ? r : kafka_conf_set_text(conf, e, "ssl.ca.location", c->tls_ca_file);
-        r = r < 0 ? r : kafka_conf_set_text(conf, e, "ssl.certificate.location", c->tls_cert_file);
-        r = r < 0 ? r : kafka_conf_set_text(conf, e, "ssl.key.location", c->tls_key_file);
+    if (tls && k->r == 0) {
+        k->r = check_files(c, k->e);
+        kafka_conf_set_text(k, "ssl.ca.location", c->tls_ca_file);
+        kafka_conf_set_text(k, "ssl.certificate.location", c->tls_cert_file);
+        kafka_conf_set_text(k, "ssl.key.location", c->tls_key_file);
         /* librdkafka 2.0 does not ask by itself whether a certificate is the broker's. */
-        r = r < 0 ? r
-                  : kafka_conf_set(conf, e, "ssl.endpoint.identification.algorithm", "%s",
-                                   c->tls_skip_verify ? "none" : "https");
-        r = r < 0 ? r
-                  : kafka_conf_set(conf, e, "enable.ssl.certificate.verification", "%s",
-                                   c->tls_skip_verify ? "false" : "true");
+        kafka_conf_set(k, "ssl.endpoint.identification.algorithm", "%s",
+                       c->tls_skip_verify ? "none" : "https");
+        kafka_conf_set(k, "enable.ssl.certificate.verification", "%s", c->tls_skip_verify ? "false" : "true");
     }
-    return r;
 }
 
-int kafka_conf_new(rd_kafka_conf_t **ret, const struct kafka_connection *c, struct error *e)
+struct kafka_conf kafka_conf_begin(const struct kafka_connection *c, struct error *e)
 {
-    int r = library_load(&library_rdkafka, e);
-    if (r < 0)
-        return r;
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    if (!conf)
-        return error_set(e, -ENOMEM, "out of memory");
-    rd_kafka_conf_set_log_cb(conf, NULL);
-    r = set_all(conf, c, e);
-    if (r < 0)
-        rd_kafka_conf_destroy(conf);
-    else
-        *ret = conf;
-    return r;
+    struct kafka_conf k = {.e = e, .r = library_load(&library_rdkafka, e)};
+    if (k.r == 0 && !(k.conf = rd_kafka_conf_new()))
+        k.r = error_set(e, -ENOMEM, "out of memory");
+    if (k.r < 0)
+        return k;
+    rd_kafka_conf_set_log_cb(k.conf, NULL);
+    set_all(&k, c);
+    return k;
+}
+
+int kafka_conf_end(struct kafka_conf *k)
+{
+    if (k->r < 0 && k->conf)
+        rd_kafka_conf_destroy(take_ptr(k->conf));
+    return k->r;
 }

@@ -17,15 +17,23 @@ const char *kafka_warning(const struct kafka_connection *c);
 /* What a person does about that error, behind "fix"; NULL: nothing that is known. */
 const char *kafka_fix(rd_kafka_resp_err_t error);
 
-/* librdkafka's configuration for it, which logs nothing (what matters are events and answers). For
- * rd_kafka_new, which takes it over, or rd_kafka_conf_destroy. 0, -ENOMEM, or -EINVAL with *e. */
-int kafka_conf_new(rd_kafka_conf_t **ret, const struct kafka_connection *c, struct error *e);
+/* librdkafka's configuration, one property after the other; after the first failure nothing is set. */
+struct kafka_conf {
+    rd_kafka_conf_t *conf; /* for rd_kafka_new, which takes it over; NULL: it failed */
+    struct error *e;
+    int r; /* 0, -ENOMEM, or -EINVAL with *e: this build does not know a property or its value */
+};
+
+/* Begins that of a connection, which logs nothing (what matters are events and answers). */
+struct kafka_conf kafka_conf_begin(const struct kafka_connection *c, struct error *e);
+
+void kafka_conf_set(struct kafka_conf *k, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The same with a text of any length, which no error tells; NULL leaves it. */
-int kafka_conf_set_text(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *value);
+void kafka_conf_set_text(struct kafka_conf *k, const char *name, const char *value);
 
-/* Sets one of librdkafka's properties. 0, or -EINVAL with *e: this build does not know it or its value. */
-int kafka_conf_set(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/* It is complete: where something failed it is destroyed. Returns r. */
+int kafka_conf_end(struct kafka_conf *k);
 
 #endif

@@ -135,29 +135,22 @@ static uint64_t patience_ms(const struct producer_options *o)
     return ns == 0 ? 0 : max_of(ns / NSEC_PER_MSEC, o->linger_ns / NSEC_PER_MSEC + 1);
 }
 
-static int set_all(rd_kafka_conf_t *conf, const struct producer_options *o, struct error *e)
+static void set_all(struct kafka_conf *k, const struct producer_options *o)
 {
     const uint64_t timeout = max_of(o->timeout_ns / NSEC_PER_MSEC, (uint64_t)1000);
-    int r = kafka_conf_set(conf, e, "enable.idempotence", "%s", o->acks_all ? "true" : "false");
-    r = r < 0 ? r : kafka_conf_set(conf, e, "request.required.acks", "%s", o->acks_all ? "all" : "1");
-    r = r < 0 ? r : kafka_conf_set(conf, e, "request.timeout.ms", "%" PRIu64, timeout);
-    r = r < 0 ? r
-              : kafka_conf_set(conf, e, "socket.timeout.ms", "%" PRIu64,
-                               min_of(timeout + 1000, (uint64_t)SOCKET_TIMEOUT_MS));
-    r = r < 0 ? r : kafka_conf_set(conf, e, "message.timeout.ms", "%" PRIu64, patience_ms(o));
-    r = r < 0 ? r : kafka_conf_set(conf, e, "message.max.bytes", "%zu", o->message_max);
-    r = r < 0 ? r : kafka_conf_set(conf, e, "batch.num.messages", "%u", o->batch_messages);
-    r = r < 0 ? r
-              : kafka_conf_set(conf, e, "queue.buffering.max.kbytes", "%zu",
-                               2 * max_of(FLYING_MAX, o->message_max) / 1024);
-    r = r < 0 ? r
-              : kafka_conf_set(conf, e, "queue.buffering.max.ms", "%" PRIu64, o->linger_ns / NSEC_PER_MSEC);
-    r = r < 0 ? r : kafka_conf_set(conf, e, "compression.codec", "%s", o->compression);
-    r = r < 0 ? r : kafka_conf_set(conf, e, "compression.level", "%d", o->compression_level);
-    r = r < 0 ? r : kafka_conf_set(conf, e, "partitioner", "%s", o->partitioner);
-    return r < 0 ? r
-                 : kafka_conf_set(conf, e, "allow.auto.create.topics", "%s",
-                                  o->creates_topics ? "true" : "false");
+    kafka_conf_set(k, "enable.idempotence", "%s", o->acks_all ? "true" : "false");
+    kafka_conf_set(k, "request.required.acks", "%s", o->acks_all ? "all" : "1");
+    kafka_conf_set(k, "request.timeout.ms", "%" PRIu64, timeout);
+    kafka_conf_set(k, "socket.timeout.ms", "%" PRIu64, min_of(timeout + 1000, (uint64_t)SOCKET_TIMEOUT_MS));
+    kafka_conf_set(k, "message.timeout.ms", "%" PRIu64, patience_ms(o));
+    kafka_conf_set(k, "message.max.bytes", "%zu", o->message_max);
+    kafka_conf_set(k, "batch.num.messages", "%u", o->batch_messages);
+    kafka_conf_set(k, "queue.buffering.max.kbytes", "%zu", 2 * max_of(FLYING_MAX, o->message_max) / 1024);
+    kafka_conf_set(k, "queue.buffering.max.ms", "%" PRIu64, o->linger_ns / NSEC_PER_MSEC);
+    kafka_conf_set(k, "compression.codec", "%s", o->compression);
+    kafka_conf_set(k, "compression.level", "%d", o->compression_level);
+    kafka_conf_set(k, "partitioner", "%s", o->partitioner);
+    kafka_conf_set(k, "allow.auto.create.topics", "%s", o->creates_topics ? "true" : "false");
 }
 
 static void close_kafka(struct producer *p)
@@ -177,21 +170,16 @@ static void close_kafka(struct producer *p)
 
 static int open_kafka(struct producer *p, struct error *e)
 {
-    rd_kafka_conf_t *conf;
     char why[256];
-    int r = kafka_conf_new(&conf, p->options.connection, e);
-    if (r < 0)
-        return r;
-    r = set_all(conf, &p->options, e);
+    struct kafka_conf k = kafka_conf_begin(p->options.connection, e);
+    set_all(&k, &p->options);
     p->batch_messages = p->options.batch_messages;
-    if (r < 0) {
-        rd_kafka_conf_destroy(conf);
-        return r;
-    }
-    rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
-    p->rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
+    if (kafka_conf_end(&k) < 0)
+        return k.r;
+    rd_kafka_conf_set_events(k.conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
+    p->rk = rd_kafka_new(RD_KAFKA_PRODUCER, k.conf, why, sizeof why);
     if (!p->rk) {
-        rd_kafka_conf_destroy(conf);
+        rd_kafka_conf_destroy(k.conf);
         return error_set(e, -EINVAL, "%s", why);
     }
     p->topic = rd_kafka_topic_new(p->rk, p->options.topic, NULL);
