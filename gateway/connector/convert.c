@@ -43,48 +43,40 @@ static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(
 
 /* ---- rules */
 
-static int put_text(struct buffer *out, const char *text)
+static void put_text(FILE *out, const char *text)
 {
-    int r = buffer_add_str(out, "\"");
-    for (const uint8_t *p = (const uint8_t *)text; *p && r == 0; p++) {
+    putc('"', out);
+    for (const uint8_t *p = (const uint8_t *)text; *p; p++)
         if (*p == '"' || *p == '\\')
-            r = buffer_printf(out, "\\%c", *p);
+            fprintf(out, "\\%c", *p);
         else
-            r = *p < 0x20 || *p == 0x7f ? buffer_printf(out, "\\x%02x", *p) : buffer_add(out, p, 1);
-    }
-    return r == 0 ? buffer_add_str(out, "\"") : r;
+            fprintf(out, *p < 0x20 || *p == 0x7f ? "\\x%02x" : "%c", *p);
+    putc('"', out);
 }
 
 /* As a comment's rest: what would end the line is left away. */
-static int put_comment(struct buffer *out, const char *text)
+static void put_comment(FILE *out, const char *text)
 {
-    int r = 0;
-    for (; *text && r == 0; text++)
+    for (; *text; text++)
         if ((uint8_t)*text >= 0x20)
-            r = buffer_add(out, text, 1);
-    return r;
+            putc(*text, out);
 }
 
-static int put_labels(struct buffer *out, const struct connector_metric *m, const char *frame_type)
+static void put_labels(FILE *out, const struct connector_metric *m, const char *frame_type)
 {
-    int r = 0;
     if (m->attributes & CONNECTOR_FRAME_TYPE) {
-        r = buffer_add_str(out, "    label    frame_type        = ");
-        if (r == 0)
-            r = put_text(out, frame_type);
-        if (r == 0)
-            r = buffer_add_str(out, "\n");
+        fputs("    label    frame_type        = ", out);
+        put_text(out, frame_type);
+        putc('\n', out);
     }
-    if (r == 0 && m->attributes & CONNECTOR_TYPE_UNIT)
-        r = buffer_add_str(out, "    label    profile.type_unit = type_unit\n");
-    return r;
+    if (m->attributes & CONNECTOR_TYPE_UNIT)
+        fputs("    label    profile.type_unit = type_unit\n", out);
 }
 
 enum { NO_RULE = 1 }; /* no rule can say what the configuration does; *e says why */
 
 /* The rule's condition: the regex, translated and tried. 0, NO_RULE, or a negative errno. */
-static int put_match(struct buffer *out, const char *path, const struct connector_aggregation *a,
-                     struct error *e)
+static int put_match(FILE *out, const char *path, const struct connector_aggregation *a, struct error *e)
 {
     struct bytes pattern = bytes_str(a->match);
     struct regex_fault fault = {0};
@@ -99,43 +91,38 @@ static int put_match(struct buffer *out, const char *path, const struct connecto
         r = error_set(e, NO_RULE, "%s:%zu:%zu: match: %s: %s", path, a->match_at.line, a->match_at.column,
                       a->match, fault.what ? fault.what : fault.error.text);
     if (r == 0)
-        r = buffer_printf(out, "    each     frame is /%.*s/%s\n", BYTES_FMT(buffer_bytes(&regex)),
-                          nocase ? "i" : "");
+        fprintf(out, "    each     frame is /%.*s/%s\n", BYTES_FMT(buffer_bytes(&regex)), nocase ? "i" : "");
     return r;
 }
 
-static int put_aggregations(struct buffer *out, const char *path, const struct connector_config *c,
+static int put_aggregations(FILE *out, const char *path, const struct connector_config *c,
                             const struct connector_metric *m, struct error *e)
 {
     int r = 0;
     for (uint32_t i = 0; i < c->n_aggregations && r == 0; i++) {
         const struct connector_aggregation *a = &c->aggregations[i];
-        r = buffer_add_str(out, "\n# ");
-        if (r == 0)
-            r = put_comment(out, a->match);
-        if (r == 0 && i == 0)
-            r = buffer_printf(out,
-                              "\ngauge %s {\n"
-                              "    describe \"Number of profiling frames by classification\"\n"
-                              "    unit     \"1\"\n"
-                              "    on       any\n"
-                              "    value    one\n"
-                              "    combine  %s\n",
-                              m->name, m->strategy == CONNECTOR_SUM ? "sum" : "mean");
-        else if (r == 0)
-            r = buffer_printf(out, "\nalso gauge %s {\n", m->name);
-        if (r == 0)
-            r = put_match(out, path, a, e);
-        if (r == 0)
-            r = put_labels(out, m, a->label);
-        if (r == 0)
-            r = buffer_add_str(out, "}\n");
+        fputs("\n# ", out);
+        put_comment(out, a->match);
+        if (i == 0)
+            fprintf(out,
+                    "\ngauge %s {\n"
+                    "    describe \"Number of profiling frames by classification\"\n"
+                    "    unit     \"1\"\n"
+                    "    on       any\n"
+                    "    value    one\n"
+                    "    combine  %s\n",
+                    m->name, m->strategy == CONNECTOR_SUM ? "sum" : "mean");
+        else
+            fprintf(out, "\nalso gauge %s {\n", m->name);
+        r = put_match(out, path, a, e);
+        put_labels(out, m, a->label);
+        fputs("}\n", out);
     }
     return r;
 }
 
 /* A shipped gauge with fewer attributes, or added up. */
-static int put_override(struct buffer *out, const struct connector_metric *m)
+static void put_override(FILE *out, const struct connector_metric *m)
 {
     static const struct {
         uint32_t bit;
@@ -144,35 +131,31 @@ static int put_override(struct buffer *out, const struct connector_metric *m)
                   {CONNECTOR_FRAME_TYPE, "frame_type"},
                   {CONNECTOR_TYPE_UNIT, "profile.type_unit"}};
     uint32_t left_out = m->all_attributes & ~m->attributes;
-    int r = 0;
     if (!m->enabled || (left_out == 0 && m->strategy == CONNECTOR_AVG))
-        return 0;
-    r = buffer_printf(out, "\noverride gauge %s {\n", m->name);
-    if (r == 0 && m->strategy == CONNECTOR_SUM)
-        r = buffer_add_str(out, "    combine  sum\n");
-    for (size_t i = 0; i < ARRAY_LEN(labels) && r == 0; i++)
+        return;
+    fprintf(out, "\noverride gauge %s {\n", m->name);
+    if (m->strategy == CONNECTOR_SUM)
+        fputs("    combine  sum\n", out);
+    for (size_t i = 0; i < ARRAY_LEN(labels); i++)
         if (left_out & labels[i].bit)
-            r = buffer_printf(out, "    label    %s = none\n", labels[i].name);
-    return r == 0 ? buffer_add_str(out, "}\n") : r;
+            fprintf(out, "    label    %s = none\n", labels[i].name);
+    fputs("}\n", out);
 }
 
-static int put_head(struct buffer *out, const char *path, const struct connector_config *c, const char *pack)
+static void put_head(FILE *out, const char *path, const struct connector_config *c, const char *pack)
 {
-    int r = buffer_add_str(out, "# Made by `profgate rules from-connector` out of ");
-    if (r == 0)
-        r = put_comment(out, path);
-    if (r == 0)
-        r = buffer_add_str(out, ", ");
-    if (r == 0)
-        r = put_comment(out, c->name);
-    if (r == 0 && c->flush_interval)
-        r = buffer_printf(out,
-                          ".\n# flush_interval is the gateway's to know: metrics: { flush_interval: %s }",
-                          c->flush_interval);
-    return r == 0 ? buffer_printf(out, ".\n\nrules 1\npack  %s\n", pack) : r;
+    fputs("# Made by `profgate rules from-connector` out of ", out);
+    put_comment(out, path);
+    fputs(", ", out);
+    put_comment(out, c->name);
+    if (c->flush_interval)
+        fprintf(out, ".\n# flush_interval is the gateway's to know: metrics: { flush_interval: %s }",
+                c->flush_interval);
+    fprintf(out, ".\n\nrules 1\npack  %s\n", pack);
 }
 
-static int put_rules(struct buffer *out, const char *path, const struct connector_config *c, const char *pack,
+/* Whether it is all there says ferror(3). 0, NO_RULE or a negative errno. */
+static int put_rules(FILE *out, const char *path, const struct connector_config *c, const char *pack,
                      struct error *e)
 {
     const struct connector_metric *custom = NULL;
@@ -181,21 +164,20 @@ static int put_rules(struct buffer *out, const char *path, const struct connecto
         if (strcmp(c->metrics[i].name, "samples.custom_aggregation") == 0)
             custom = &c->metrics[i];
     bool aggregates = custom->enabled && c->n_aggregations > 0;
-    int r = put_head(out, path, c, pack);
-    if (r == 0 && aggregates && custom->attributes & CONNECTOR_TYPE_UNIT)
-        r = buffer_add_str(out, "use   connector (type_unit)\n");
-    for (uint32_t i = 0; i < CONNECTOR_METRICS && r == 0; i++) {
+    put_head(out, path, c, pack);
+    if (aggregates && custom->attributes & CONNECTOR_TYPE_UNIT)
+        fputs("use   connector (type_unit)\n", out);
+    for (uint32_t i = 0; i < CONNECTOR_METRICS; i++) {
         const struct connector_metric *m = &c->metrics[i];
         if (m == custom || m->enabled == m->enabled_at_first)
             continue;
-        r = buffer_printf(out, "%s%s %s\n", switched ? "" : "\n", m->enabled ? "enable " : "disable",
-                          m->name);
+        fprintf(out, "%s%s %s\n", switched ? "" : "\n", m->enabled ? "enable " : "disable", m->name);
         switched = true;
     }
-    for (uint32_t i = 0; i < CONNECTOR_METRICS && r == 0; i++)
+    for (uint32_t i = 0; i < CONNECTOR_METRICS; i++)
         if (c->metrics[i].gauge && &c->metrics[i] != custom)
-            r = put_override(out, &c->metrics[i]);
-    return r == 0 && aggregates ? put_aggregations(out, path, c, custom, e) : r;
+            put_override(out, &c->metrics[i]);
+    return aggregates ? put_aggregations(out, path, c, custom, e) : 0;
 }
 
 /* ---- the command */
@@ -204,9 +186,9 @@ static int convert(const struct convert_arguments *a, const char *path)
 {
     struct error e = {""};
     struct connector_config c;
-    struct buffer out = {0};
-    size_t n;
-    char *text = rule_file_read(path, &n, &e);
+    autofree char *rules = NULL;
+    size_t n, n_rules = 0;
+    autofree char *text = rule_file_read(path, &n, &e);
     if (!text) {
         fprintf(stderr, "profgate rules from-connector: %s\n", e.text);
         return EXIT_USAGE;
@@ -214,21 +196,23 @@ static int convert(const struct convert_arguments *a, const char *path)
     int code = EXIT_USAGE, r;
     if (n > RULES_FILE_MAX) {
         fprintf(stderr, "profgate rules from-connector: %s: longer than 1 MiB\n", path);
-        free(text);
         return code;
     }
     r = connector_config_read(&c, path, bytes_of(text, n), a->connector, &e);
     if (r == 0) {
-        r = put_rules(&out, path, &c, a->pack, &e);
+        FILE *out = open_memstream(&rules, &n_rules);
+        r = out ? put_rules(out, path, &c, a->pack, &e) : -ENOMEM;
+        const bool is_cut = !out || ferror(out);
+        if ((out && fclose(out) != 0) || is_cut)
+            r = -ENOMEM;
         code = r < 0 ? EXIT_ENVIRONMENT : EXIT_NO;
     }
     if (r != 0)
         fprintf(stderr, "%s\n", e.text[0] ? e.text : "profgate rules from-connector: out of memory");
     else
-        code = fwrite(out.p, 1, out.n, stdout) == out.n && fflush(stdout) == 0 ? EXIT_DONE : EXIT_ENVIRONMENT;
+        code = fwrite(rules, 1, n_rules, stdout) == n_rules && fflush(stdout) == 0 ? EXIT_DONE
+                                                                                   : EXIT_ENVIRONMENT;
     connector_config_release(&c);
-    buffer_release(&out);
-    free(text);
     return code;
 }
 
