@@ -44,15 +44,11 @@ const struct browse_group browse_groups[BROWSE_GROUPS] = {{"service", "service_n
 /* Appends text to the path, each byte that is not plain as %XX. False: there is no more room. */
 static bool add_escaped(struct browse *b, const char *text)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    size_t n = strlen(b->url.path);
-    for (; *text; text++) {
-        if (n + 4 > sizeof b->url.path)
-            return false;
-        n += (size_t)snprintf(b->url.path + n, 4, strchr(plain, *text) ? "%c" : "%%%02X",
-                              (unsigned char)*text);
-    }
-    return true;
+    const size_t room = sizeof b->url.path - 1;
+    struct buffer path = {.p = (uint8_t *)b->url.path, .n = strlen(b->url.path), .cap = room, .max = room};
+    const bool fits = buffer_add_percent(&path, text, "") == 0;
+    path.p[path.n] = 0;
+    return fits;
 }
 
 /* The same for a value in quotes. */

@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <json-c/json.h>
-
+#include "gateway/top/answer.h"
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
 
@@ -18,14 +17,6 @@ struct reading {
     struct buffer scratch;
     int r; /* 0, or what top_page_read says */
 };
-
-static json_object *member(json_object *of, const char *name, enum json_type type)
-{
-    json_object *found = NULL;
-    if (!json_object_is_type(of, json_type_object) || !json_object_object_get_ex(of, name, &found))
-        return NULL;
-    return json_object_is_type(found, type) ? found : NULL;
-}
 
 static struct bytes copy(struct reading *g, struct bytes text)
 {
@@ -46,32 +37,20 @@ static struct bytes text_of(json_object *value)
 
 static struct bytes text_at(struct reading *g, json_object *of, const char *name)
 {
-    return copy(g, text_of(member(of, name, json_type_string)));
-}
-
-static double number_of(json_object *value)
-{
-    bool is_number =
-        json_object_is_type(value, json_type_int) || json_object_is_type(value, json_type_double);
-    return is_number ? json_object_get_double(value) : NAN;
-}
-
-static size_t length_of(json_object *list)
-{
-    return list ? json_object_array_length(list) : 0;
+    return copy(g, text_of(answer_member(of, name, json_type_string)));
 }
 
 static void read_metrics(struct reading *g, json_object *list)
 {
-    for (size_t i = 0; i < length_of(list) && g->r == 0; i++) {
+    for (size_t i = 0; i < answer_length(list) && g->r == 0; i++) {
         json_object *from = json_object_array_get_idx(list, i);
         struct top_metric m = {.name = text_at(g, from, "name"),
                                .describe = text_at(g, from, "describe"),
                                .unit = text_at(g, from, "unit"),
                                .on = text_at(g, from, "on")};
         m.is_gauge = bytes_is(text_at(g, from, "kind"), "gauge");
-        json_object *labels = member(from, "labels", json_type_array);
-        for (size_t k = 0; k < length_of(labels) && m.n_labels < TOP_LABELS_MAX; k++) {
+        json_object *labels = answer_member(from, "labels", json_type_array);
+        for (size_t k = 0; k < answer_length(labels) && m.n_labels < TOP_LABELS_MAX; k++) {
             struct bytes label = copy(g, text_of(json_object_array_get_idx(labels, k)));
             m.by_function |= bytes_is(label, "function");
             m.labels[m.n_labels++] = label;
@@ -129,10 +108,10 @@ static struct bytes key_of(struct reading *g, struct bytes metric, json_object *
 
 static void read_series(struct reading *g, json_object *attributes, json_object *from)
 {
-    double number = number_of(member(from, "metric", json_type_int)), value = NAN;
-    json_object *labels = member(from, "labels", json_type_object), *said = NULL;
+    double number = answer_number(answer_member(from, "metric", json_type_int)), value = NAN;
+    json_object *labels = answer_member(from, "labels", json_type_object), *said = NULL;
     if (json_object_is_type(from, json_type_object) && json_object_object_get_ex(from, "value", &said))
-        value = number_of(said);
+        value = answer_number(said);
     if (!(number >= 0 && number < g->page.metrics.n) || !labels || !isfinite(value))
         return;
     const struct top_metric *m = &g->page.metrics.p[(uint32_t)number];
@@ -157,19 +136,19 @@ static void read_series(struct reading *g, json_object *attributes, json_object 
 
 static void read_document(struct reading *g, json_object *top)
 {
-    json_object *resources = member(top, "resources", json_type_array);
-    if (!resources || !member(top, "metrics", json_type_array)) {
+    json_object *resources = answer_member(top, "resources", json_type_array);
+    if (!resources || !answer_member(top, "metrics", json_type_array)) {
         g->r = TOP_PAGE_FOREIGN;
         return;
     }
-    double samples = number_of(member(top, "samples", json_type_int));
+    double samples = answer_number(answer_member(top, "samples", json_type_int));
     g->page.samples = isfinite(samples) ? samples : 0;
-    read_metrics(g, member(top, "metrics", json_type_array));
-    for (size_t i = 0; i < length_of(resources) && g->r == 0; i++) {
+    read_metrics(g, answer_member(top, "metrics", json_type_array));
+    for (size_t i = 0; i < answer_length(resources) && g->r == 0; i++) {
         json_object *resource = json_object_array_get_idx(resources, i);
-        json_object *attributes = member(resource, "attributes", json_type_object);
-        json_object *series = member(resource, "series", json_type_array);
-        for (size_t k = 0; k < length_of(series) && g->r == 0; k++)
+        json_object *attributes = answer_member(resource, "attributes", json_type_object);
+        json_object *series = answer_member(resource, "series", json_type_array);
+        for (size_t k = 0; k < answer_length(series) && g->r == 0; k++)
             read_series(g, attributes, json_object_array_get_idx(series, k));
     }
 }
@@ -179,16 +158,12 @@ int top_page_read(struct bytes text, struct top_page *ret)
     if (text.n > TOP_PAGE_MAX)
         return TOP_PAGE_LARGE;
     struct reading g = {.r = 0};
-    json_tokener *tokener = json_tokener_new_ex(DEPTH_MAX);
-    if (!tokener)
-        return -ENOMEM;
-    json_object *top = json_tokener_parse_ex(tokener, (const char *)text.p, (int)text.n);
+    json_object *top = answer_parse(text, DEPTH_MAX);
     if (top)
         read_document(&g, top);
     else
         g.r = TOP_PAGE_FOREIGN;
     json_object_put(top);
-    json_tokener_free(tokener);
     buffer_release(&g.scratch);
     if (g.r != 0)
         top_page_release(&g.page);

@@ -5,54 +5,36 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include <json-c/json.h>
-
+#include "gateway/top/answer.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 
 #define DEPTH_MAX 8
 #define NODES_MAX (1u << 16) /* the API's */
 
-static json_object *member(json_object *of, const char *name, enum json_type type)
-{
-    json_object *found = NULL;
-    if (!json_object_is_type(of, json_type_object) || !json_object_object_get_ex(of, name, &found))
-        return NULL;
-    return json_object_is_type(found, type) ? found : NULL;
-}
-
-static uint32_t length_of(json_object *list)
-{
-    const size_t n = list ? json_object_array_length(list) : 0;
-    return n < UINT32_MAX ? (uint32_t)n : 0;
-}
-
 /* What is no number is 0, and amounts are finite and not below. */
 static double amount_of(json_object *value)
 {
-    const double v = json_object_is_type(value, json_type_int) || json_object_is_type(value, json_type_double)
-                         ? json_object_get_double(value)
-                         : 0;
+    const double v = answer_number(value);
     return isfinite(v) && v > 0 ? v : 0;
 }
 
 static double amount_in(json_object *of, const char *name)
 {
     json_object *value = NULL;
-    return json_object_is_type(of, json_type_object) && json_object_object_get_ex(of, name, &value)
-               ? amount_of(value)
-               : 0;
+    json_object_object_get_ex(of, name, &value); /* false of what is no object */
+    return amount_of(value);
 }
 
 static double amount_at(json_object *list, uint32_t i)
 {
-    return i < length_of(list) ? amount_of(json_object_array_get_idx(list, i)) : 0;
+    return i < answer_length(list) ? amount_of(json_object_array_get_idx(list, i)) : 0;
 }
 
 /* An index; -1 for what is none. */
 static int64_t index_at(json_object *list, uint32_t i)
 {
-    json_object *value = i < length_of(list) ? json_object_array_get_idx(list, i) : NULL;
+    json_object *value = i < answer_length(list) ? json_object_array_get_idx(list, i) : NULL;
     return json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
 }
 
@@ -66,7 +48,7 @@ static struct bytes text_of(struct arena *a, json_object *value)
 
 static struct bytes text_in(struct arena *a, json_object *of, const char *name)
 {
-    return text_of(a, member(of, name, json_type_string));
+    return text_of(a, answer_member(of, name, json_type_string));
 }
 
 static enum stacks_kind kind_of(struct bytes text)
@@ -84,30 +66,15 @@ static enum stacks_kind kind_of(struct bytes text)
     return STACKS_OTHER;
 }
 
-static json_object *parse(struct bytes text, enum json_type type)
-{
-    json_tokener *tokener = json_tokener_new_ex(DEPTH_MAX);
-    json_object *root = tokener && text.n <= INT32_MAX
-                            ? json_tokener_parse_ex(tokener, (const char *)text.p, (int)text.n)
-                            : NULL;
-    if (tokener)
-        json_tokener_free(tokener);
-    if (root && !json_object_is_type(root, type)) {
-        json_object_put(root);
-        root = NULL;
-    }
-    return root;
-}
-
 /* ---- a tree ------------------------------------------------------------------------------------ */
 
 static int take_columns(struct stacks *s, json_object *node, uint32_t n)
 {
     struct arena *a = &s->arena;
-    json_object *const self = member(node, "self", json_type_array),
-                       *const total = member(node, "total", json_type_array),
-                       *const total_b = member(node, "total_b", json_type_array),
-                       *const parent = member(node, "parent", json_type_array);
+    json_object *const self = answer_member(node, "self", json_type_array),
+                       *const total = answer_member(node, "total", json_type_array),
+                       *const total_b = answer_member(node, "total_b", json_type_array),
+                       *const parent = answer_member(node, "parent", json_type_array);
     s->parent = arena_calloc(a, n, sizeof *s->parent);
     s->first = arena_calloc(a, n, sizeof *s->first);
     s->next = arena_calloc(a, n, sizeof *s->next);
@@ -137,13 +104,13 @@ static int take_columns(struct stacks *s, json_object *node, uint32_t n)
 /* Each distinct string is copied once. */
 static int take_names(struct stacks *s, json_object *root, json_object *node)
 {
-    json_object *const strings = member(root, "strings", json_type_array),
-                       *const frame = member(root, "frame", json_type_object),
-                       *const names = member(frame, "name", json_type_array),
-                       *const libs = member(frame, "lib", json_type_array),
-                       *const kinds = member(frame, "kind", json_type_array),
-                       *const frames = member(node, "frame", json_type_array);
-    const uint32_t n = length_of(strings);
+    json_object *const strings = answer_member(root, "strings", json_type_array),
+                       *const frame = answer_member(root, "frame", json_type_object),
+                       *const names = answer_member(frame, "name", json_type_array),
+                       *const libs = answer_member(frame, "lib", json_type_array),
+                       *const kinds = answer_member(frame, "kind", json_type_array),
+                       *const frames = answer_member(node, "frame", json_type_array);
+    const uint32_t n = answer_length(strings);
     struct bytes *texts = arena_calloc(&s->arena, n ? n : 1, sizeof *texts);
     if (!texts)
         return -ENOMEM;
@@ -195,18 +162,18 @@ static int link_children(struct stacks *s)
 int stacks_read(struct bytes text, const char *which, struct stacks *ret)
 {
     struct stacks s = {0};
-    json_object *root = parse(text, json_type_object), *node = member(root, which, json_type_object);
-    const uint32_t n = length_of(member(node, "parent", json_type_array));
+    json_object *root = answer_parse(text, DEPTH_MAX), *node = answer_member(root, which, json_type_object);
+    const uint32_t n = answer_length(answer_member(node, "parent", json_type_array));
     int r = n == 0 || n > NODES_MAX ? STACKS_FOREIGN : take_columns(&s, node, n);
     if (r == 0)
         r = take_names(&s, root, node);
     if (r == 0)
         r = link_children(&s);
     if (r == 0) {
-        json_object *a = member(root, "a", json_type_object);
+        json_object *a = answer_member(root, "a", json_type_object);
         s.kept_a = amount_in(a ? a : root, "kept");
         s.not_kept = amount_in(a ? a : root, "not_kept");
-        s.kept_b = amount_in(member(root, "b", json_type_object), "kept");
+        s.kept_b = amount_in(answer_member(root, "b", json_type_object), "kept");
         s.unit = text_in(&s.arena, root, "unit");
         r = s.unit.p ? 0 : -ENOMEM;
     }
@@ -256,7 +223,7 @@ uint32_t stacks_find(const struct stacks *s, uint64_t mark)
 
 static int take_values(struct stacks_rows *rows, struct stacks_row *row, json_object *values)
 {
-    const uint32_t n = length_of(values), from = n > STACKS_VALUES ? n - STACKS_VALUES : 0;
+    const uint32_t n = answer_length(values), from = n > STACKS_VALUES ? n - STACKS_VALUES : 0;
     for (uint32_t i = from; i < n; i++) {
         const double v = amount_at(values, i);
         row->values[i - from] = v;
@@ -281,9 +248,9 @@ static int finish(struct stacks_rows *rows, json_object *root, int r, struct sta
 int stacks_read_series(struct bytes text, struct stacks_rows *ret)
 {
     struct stacks_rows s = {0};
-    json_object *root = parse(text, json_type_object), *list = member(root, "series", json_type_array),
-                *other = member(root, "other", json_type_array);
-    const uint32_t n = min_of(length_of(list), STACKS_ROWS - 1);
+    json_object *root = answer_parse(text, DEPTH_MAX), *list = answer_member(root, "series", json_type_array),
+                *other = answer_member(root, "other", json_type_array);
+    const uint32_t n = min_of(answer_length(list), STACKS_ROWS - 1);
     if (!list)
         return finish(&s, root, STACKS_FOREIGN, ret);
     s.rows = arena_calloc(&s.arena, n + 1, sizeof *s.rows);
@@ -292,9 +259,9 @@ int stacks_read_series(struct bytes text, struct stacks_rows *ret)
     for (uint32_t i = 0; i < n && r == 0; i++) {
         json_object *from = json_object_array_get_idx(list, i);
         s.rows[s.n].name = text_in(&s.arena, from, "label");
-        r = take_values(&s, &s.rows[s.n++], member(from, "values", json_type_array));
+        r = take_values(&s, &s.rows[s.n++], answer_member(from, "values", json_type_array));
     }
-    if (r == 0 && length_of(other) > 0) {
+    if (r == 0 && answer_length(other) > 0) {
         s.rows[s.n].lib = BYTES_LIT("others"); /* no label: nothing to select */
         s.rows[s.n].name = BYTES_LIT("");
         r = take_values(&s, &s.rows[s.n++], other);
@@ -305,8 +272,8 @@ int stacks_read_series(struct bytes text, struct stacks_rows *ret)
 int stacks_read_top(struct bytes text, struct stacks_rows *ret)
 {
     struct stacks_rows s = {0};
-    json_object *root = parse(text, json_type_object), *list = member(root, "rows", json_type_array);
-    const uint32_t n = min_of(length_of(list), STACKS_ROWS);
+    json_object *root = answer_parse(text, DEPTH_MAX), *list = answer_member(root, "rows", json_type_array);
+    const uint32_t n = min_of(answer_length(list), STACKS_ROWS);
     if (!list)
         return finish(&s, root, STACKS_FOREIGN, ret);
     s.total = amount_in(root, "total");
@@ -320,7 +287,7 @@ int stacks_read_top(struct bytes text, struct stacks_rows *ret)
         row->lib = text_in(&s.arena, from, "lib");
         row->self = amount_in(from, "self");
         row->total = amount_in(from, "total");
-        json_object *kind = member(from, "kind", json_type_string);
+        json_object *kind = answer_member(from, "kind", json_type_string);
         row->kind = kind ? kind_of(bytes_str(json_object_get_string(kind))) : STACKS_OTHER;
         r = row->name.p && row->lib.p ? 0 : -ENOMEM;
     }
