@@ -469,66 +469,41 @@ int config_show(const struct config *c, struct buffer *out)
 
 /* ---- what a reload cannot change ---- */
 
-static int print_row(const struct config *c, const struct settings_row *row, struct buffer *out)
-{
-    return settings_print_value(row, c, false, out);
-}
+typedef int print_fn(const struct config *c, bool masked, struct buffer *out);
 
-static int print_all_receivers(const struct config *c, const struct settings_row *unused, struct buffer *out)
-{
-    return print_receivers(c, false, out);
-}
-
-static int print_all_scrapes(const struct config *c, const struct settings_row *unused, struct buffer *out)
-{
-    return print_scrapes(c, false, out);
-}
-
-static int print_all_kafka(const struct config *c, const struct settings_row *unused, struct buffer *out)
-{
-    return print_kafka(c, false, out);
-}
-
-static int print_all_exporters(const struct config *c, const struct settings_row *unused, struct buffer *out)
-{
-    return print_exporters(c, false, out);
-}
-
-/* Whether `print` says something else of b than of a: 1 or 0, or -ENOMEM. */
-static int differs(int (*print)(const struct config *, const struct settings_row *, struct buffer *),
-                   const struct settings_row *row, const struct config *a, const struct config *b)
+/* Whether `print`, or without it the row, says something else of b than of a: 1 or 0, or -ENOMEM. */
+static int differs(print_fn *print, const struct settings_row *row, const struct config *a,
+                   const struct config *b)
 {
     cleanup(buffer_release) struct buffer first = BUFFER_INIT(0), second = BUFFER_INIT(0);
-    int r = print(a, row, &first);
+    int r = print ? print(a, false, &first) : settings_print_value(row, a, false, &first);
     if (r == 0)
-        r = print(b, row, &second);
-    if (r == 0)
-        r = !bytes_eq(buffer_bytes(&first), buffer_bytes(&second));
-    return r;
+        r = print ? print(b, false, &second) : settings_print_value(row, b, false, &second);
+    return r < 0 ? r : !bytes_eq(buffer_bytes(&first), buffer_bytes(&second));
 }
 
 int config_scrapes_differ(const struct config *a, const struct config *b)
 {
-    return differs(print_all_scrapes, NULL, a, b);
+    return differs(print_scrapes, NULL, a, b);
 }
 
 int config_restart_keys(const struct config *running, const struct config *wanted,
                         void (*tell)(void *user, const char *key), void *user)
 {
-    int r = differs(print_all_receivers, NULL, running, wanted);
+    int r = differs(print_receivers, NULL, running, wanted);
     if (r > 0)
         tell(user, "receivers");
-    if (r >= 0 && (r = differs(print_all_kafka, NULL, running, wanted)) > 0)
+    if (r >= 0 && (r = differs(print_kafka, NULL, running, wanted)) > 0)
         tell(user, "receivers.kafka");
     for (const struct settings_section *s = config_fixed; s->name && r >= 0; s++)
         for (uint32_t i = 0; i < s->n_rows && r >= 0; i++) {
             char key[128];
-            r = s->rows[i].live ? 0 : differs(print_row, &s->rows[i], running, wanted);
+            r = s->rows[i].live ? 0 : differs(NULL, &s->rows[i], running, wanted);
             snprintf(key, sizeof key, "%s.%s", s->name, s->rows[i].key);
             if (r > 0)
                 tell(user, key);
         }
-    if (r >= 0 && (r = differs(print_all_exporters, NULL, running, wanted)) > 0)
+    if (r >= 0 && (r = differs(print_exporters, NULL, running, wanted)) > 0)
         tell(user, "exporters");
     return r < 0 ? r : 0;
 }
