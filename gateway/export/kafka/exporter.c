@@ -276,10 +276,7 @@ const struct exporter_kind exporter_kafka = {
     .stream = stream,
     .open = open_kafka,
     .push_metrics = push_metrics,
-    .is_ready = sending_is_ready,
-    .reserve = sending_reserve,
-    .cancel = sending_cancel,
     .push_profiles = push_profiles,
-    .drain = sending_drain,
+    SENDING_FUNCTIONS,
     .release = release_kafka,
 };

@@ -13,25 +13,22 @@ static const char *const of_processes[] = {"process.pid", "process.parent_pid", 
                                            NULL};
 
 struct preset {
-    const char *name;
     size_t request_max;
     bool grpc_only;
     struct subset_form form;
 };
 
 static const struct preset presets[] = {
-    [OTLP_ANY] = {"any", SIZE_MAX, false, {0}},
-    [OTLP_COLLECTOR] = {"collector", SIZE_MAX, false, {0}},
-    [OTLP_PARCA] = {"parca",
-                    64u << 20,
+    [OTLP_ANY] = {SIZE_MAX, false, {0}},
+    [OTLP_COLLECTOR] = {SIZE_MAX, false, {0}},
+    [OTLP_PARCA] = {64u << 20,
                     true,
                     {.functions_twice = true,
                      .sums = true,
                      .clamps = true,
                      .plain_types = true,
                      .scope_name = "profgate"}},
-    [OTLP_PYROSCOPE] = {"pyroscope",
-                        4u << 20,
+    [OTLP_PYROSCOPE] = {4u << 20,
                         false,
                         {.untimed = true,
                          .plain_types = true,
@@ -52,18 +49,18 @@ struct backend {
 int backend_check(const struct otlp_settings *s, struct error *e)
 {
     const struct preset *preset = &presets[s->backend];
+    const char *name = otlp_backends[s->backend].word;
     if (s->backend == OTLP_ANY || s->backend == OTLP_COLLECTOR)
         return 0;
     if (preset->grpc_only && s->protocol != OTLP_GRPC)
-        return error_set(e, -EINVAL, "backend: %s takes profiles by gRPC alone (protocol: grpc)",
-                         preset->name);
+        return error_set(e, -EINVAL, "backend: %s takes profiles by gRPC alone (protocol: grpc)", name);
     if (s->compression == CLIENT_COMPRESS_ZSTD)
-        return error_set(e, -EINVAL, "backend: %s takes no zstd (compression: gzip or none)", preset->name);
+        return error_set(e, -EINVAL, "backend: %s takes no zstd (compression: gzip or none)", name);
     if (s->wire_version != OTLP_LAYOUT_1_10)
-        return error_set(e, -EINVAL, "backend: %s reads wire_version 1.10 alone", preset->name);
+        return error_set(e, -EINVAL, "backend: %s reads wire_version 1.10 alone", name);
     if (s->sending.request_bytes > preset->request_max)
-        return error_set(e, -EINVAL, "backend: %s takes no more than %zuMiB (max_request_bytes)",
-                         preset->name, preset->request_max >> 20);
+        return error_set(e, -EINVAL, "backend: %s takes no more than %zuMiB (max_request_bytes)", name,
+                         preset->request_max >> 20);
     return 0;
 }
 

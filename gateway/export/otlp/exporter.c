@@ -24,15 +24,16 @@ static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http", O
                                   wire_versions[] = {{"1.9", OTLP_LAYOUT_1_9},
                                                      {"1.10", OTLP_LAYOUT_1_10},
                                                      {NULL}},
-                                  backends[] = {{"any", OTLP_ANY},
-                                                {"collector", OTLP_COLLECTOR},
-                                                {"parca", OTLP_PARCA},
-                                                {"pyroscope", OTLP_PYROSCOPE},
-                                                {NULL}},
                                   balancings[] = {{"round_robin", OTLP_ROUND_ROBIN},
                                                   {"failover", OTLP_FAILOVER},
                                                   {NULL}},
                                   temporalities[] = EXPORT_TEMPORALITIES;
+
+const struct settings_word otlp_backends[] = {{"any", OTLP_ANY},
+                                              {"collector", OTLP_COLLECTOR},
+                                              {"parca", OTLP_PARCA},
+                                              {"pyroscope", OTLP_PYROSCOPE},
+                                              {NULL}};
 
 /* clang-format off */
 static const struct settings_row rows[] = {
@@ -65,7 +66,7 @@ static const struct settings_row rows[] = {
      "the layout of raw profiles sent here: 1.9 for those that read no newer one"},
     {"references", SETTINGS_BOOL, AT(references), "true", 0, 0, NULL,
      "attributes of raw profiles may refer to the string table (key_strindex) where they came so; false writes them out, for who reads none"},
-    {"backend", SETTINGS_CHOICE, AT(backend), "any", 0, 0, backends,
+    {"backend", SETTINGS_CHOICE, AT(backend), "any", 0, 0, otlp_backends,
      "what takes the raw profiles, which are written as that reads them: collector without references; parca and pyroscope anew, with all that "
      "these refuse or misread put right (gateway/export/otlp/README.md)"},
     {"text_attributes", SETTINGS_STRINGS, AT(text_attributes), "", 0, 0, NULL,
@@ -327,10 +328,7 @@ const struct exporter_kind exporter_otlp = {
     .stream = stream,
     .open = open_otlp,
     .push_metrics = push_metrics,
-    .is_ready = sending_is_ready,
-    .reserve = sending_reserve,
-    .cancel = sending_cancel,
     .push_profiles = push_profiles,
-    .drain = sending_drain,
+    SENDING_FUNCTIONS,
     .release = release_otlp,
 };

@@ -7,6 +7,8 @@
 
 enum otlp_backend { OTLP_ANY, OTLP_COLLECTOR, OTLP_PARCA, OTLP_PYROSCOPE };
 
+extern const struct settings_word otlp_backends[]; /* in this order */
+
 struct otlp_settings {
     struct sending_settings sending;
     enum otlp_protocol protocol;

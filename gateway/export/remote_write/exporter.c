@@ -201,7 +201,6 @@ const struct exporter_kind exporter_remote_write = {
     .stream = stream,
     .open = open_remote_write,
     .push_metrics = push_metrics,
-    .is_ready = sending_is_ready,
-    .drain = sending_drain,
+    SENDING_FUNCTIONS,
     .release = release_remote_write,
 };

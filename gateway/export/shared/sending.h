@@ -158,7 +158,9 @@ void sending_push_metrics(struct sending *s, const struct metric_batch *batch, b
 /* Samples or points that no memory was there for; any thread. */
 void sending_lost(struct sending *s, uint64_t n);
 
-/* For exporter_kind. */
+/* For exporter_kind: all that a kind does not do itself, but for push_metrics and push_profiles. */
+#define SENDING_FUNCTIONS \
+    .is_ready = sending_is_ready, .reserve = sending_reserve, .cancel = sending_cancel, .drain = sending_drain
 bool sending_is_ready(struct exporter *x);
 bool sending_reserve(struct exporter *x, size_t n);
 void sending_cancel(struct exporter *x, size_t n);
