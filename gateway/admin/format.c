@@ -76,16 +76,17 @@ static bool range_format(const struct range *r, enum admin_format *ret)
     return false;
 }
 
-static bool range_escaping(const struct range *r, enum admin_escaping *ret)
+const char *const format_escapings[4] = {[PROMETHEUS_ESCAPE_UNDERSCORES] = "underscores",
+                                         [PROMETHEUS_ALLOW_UTF8] = "allow-utf-8",
+                                         [PROMETHEUS_ESCAPE_DOTS] = "dots",
+                                         [PROMETHEUS_ESCAPE_VALUES] = "values"};
+
+static bool range_escaping(const struct range *r, enum prometheus_escaping *ret)
 {
-    static const char *const names[] = {[ADMIN_UNDERSCORES] = "underscores",
-                                        [ADMIN_ALLOW_UTF8] = "allow-utf-8",
-                                        [ADMIN_DOTS] = "dots",
-                                        [ADMIN_VALUES] = "values"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!bytes_is_nocase(r->escaping, names[i]))
+    for (size_t i = 0; i < ARRAY_LEN(format_escapings); i++) {
+        if (!bytes_is_nocase(r->escaping, format_escapings[i]))
             continue;
-        *ret = (enum admin_escaping)i;
+        *ret = (enum prometheus_escaping)i;
         return true;
     }
     return false;
@@ -95,7 +96,7 @@ void query_metrics_format(struct bytes accept, struct admin_metrics *ret)
 {
     int best = 0;
     ret->format = ADMIN_TEXT_0_0_4;
-    ret->escaping = ADMIN_UNDERSCORES;
+    ret->escaping = PROMETHEUS_ESCAPE_UNDERSCORES;
     ret->escaping_is_asked_for = false;
     while (accept.n > 0) {
         struct range r = range_of(query_cut(&accept, ','));
@@ -104,7 +105,7 @@ void query_metrics_format(struct bytes accept, struct admin_metrics *ret)
             continue;
         best = r.weight;
         ret->format = format;
-        ret->escaping = ADMIN_UNDERSCORES;
+        ret->escaping = PROMETHEUS_ESCAPE_UNDERSCORES;
         ret->escaping_is_asked_for = range_escaping(&r, &ret->escaping);
     }
 }

@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "gateway/export/prometheus/names.h"
+
 /* Which metrics; or'ed. */
 enum {
     ADMIN_METRICS_SELF = 1,     /* what the gateway knows about itself */
@@ -22,16 +24,14 @@ enum admin_format {
     ADMIN_OPENMETRICS_1_0_0,
     ADMIN_JSON, /* nobody's Accept: a page of its own */
 };
-enum admin_escaping { ADMIN_UNDERSCORES, ADMIN_ALLOW_UTF8, ADMIN_DOTS, ADMIN_VALUES };
-
 #define ADMIN_PACK_MAX 64u
 
 struct admin_metrics {
     unsigned what;
     enum admin_format format;
-    enum admin_escaping escaping; /* of names that are not [a-zA-Z0-9_:] */
-    bool escaping_is_asked_for;   /* then the answer names it */
-    char pack[ADMIN_PACK_MAX];    /* JSON: only what this pack counts; "": everything */
+    enum prometheus_escaping escaping; /* of names that are not [a-zA-Z0-9_:] */
+    bool escaping_is_asked_for;        /* then the answer names it */
+    char pack[ADMIN_PACK_MAX];         /* JSON: only what this pack counts; "": everything */
 };
 
 #endif

@@ -144,12 +144,8 @@ static const char *metrics_type(const struct admin_metrics *m, char text[ADMIN_T
         [ADMIN_OPENMETRICS_1_0_0] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
         [ADMIN_JSON] = ADMIN_TYPE_JSON,
     };
-    static const char *const escapings[] = {[ADMIN_UNDERSCORES] = "underscores",
-                                            [ADMIN_ALLOW_UTF8] = "allow-utf-8",
-                                            [ADMIN_DOTS] = "dots",
-                                            [ADMIN_VALUES] = "values"};
     snprintf(text, ADMIN_TYPE_MAX, "%s%s%s", types[m->format], m->escaping_is_asked_for ? "; escaping=" : "",
-             m->escaping_is_asked_for ? escapings[m->escaping] : "");
+             m->escaping_is_asked_for ? format_escapings[m->escaping] : "");
     return text;
 }
 

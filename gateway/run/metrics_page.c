@@ -28,16 +28,10 @@ struct metrics_page {
 
 static struct prometheus_options options_of(const struct outputs *o, const struct admin_metrics *wanted)
 {
-    static const enum prometheus_escaping escapings[] = {
-        [ADMIN_UNDERSCORES] = PROMETHEUS_ESCAPE_UNDERSCORES,
-        [ADMIN_ALLOW_UTF8] = PROMETHEUS_ALLOW_UTF8,
-        [ADMIN_DOTS] = PROMETHEUS_ESCAPE_DOTS,
-        [ADMIN_VALUES] = PROMETHEUS_ESCAPE_VALUES,
-    };
     struct prometheus_options options = outputs_names(o);
     bool open = wanted->format == ADMIN_OPENMETRICS_0_0_1 || wanted->format == ADMIN_OPENMETRICS_1_0_0;
     options.format = open ? PROMETHEUS_OPENMETRICS : PROMETHEUS_TEXT;
-    options.escaping = escapings[wanted->escaping];
+    options.escaping = wanted->escaping;
     options.own_target = true;
     return options;
 }

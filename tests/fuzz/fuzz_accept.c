@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes in = bytes_of(data, size), name, value;
     struct admin_metrics m = {0};
     query_metrics_format(in, &m);
-    if (m.format > ADMIN_OPENMETRICS_1_0_0 || m.escaping > ADMIN_VALUES)
+    if (m.format > ADMIN_OPENMETRICS_1_0_0 || m.escaping > PROMETHEUS_ESCAPE_VALUES)
         abort();
     query_accepts_gzip(in);
     query_accepts(in, "application/json");

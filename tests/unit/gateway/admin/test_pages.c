@@ -270,34 +270,37 @@ UNIT(the_format_is_what_accept_likes_best)
     static const struct {
         const char *accept;
         enum admin_format format;
-        enum admin_escaping escaping;
+        enum prometheus_escaping escaping;
         bool asked;
     } cases[] = {
-        {"", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
-        {"*/*", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
-        {"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
+        {"", ADMIN_TEXT_0_0_4, PROMETHEUS_ESCAPE_UNDERSCORES, false},
+        {"*/*", ADMIN_TEXT_0_0_4, PROMETHEUS_ESCAPE_UNDERSCORES, false},
+        {"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", ADMIN_TEXT_0_0_4, PROMETHEUS_ESCAPE_UNDERSCORES,
+         false},
         /* Prometheus 2.42 */
         {"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
          "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-         ADMIN_OPENMETRICS_1_0_0, ADMIN_UNDERSCORES, false},
+         ADMIN_OPENMETRICS_1_0_0, PROMETHEUS_ESCAPE_UNDERSCORES, false},
         /* Prometheus 3 */
         {"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
          "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
          "text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
-         ADMIN_OPENMETRICS_1_0_0, ADMIN_ALLOW_UTF8, true},
+         ADMIN_OPENMETRICS_1_0_0, PROMETHEUS_ALLOW_UTF8, true},
         {"text/plain;version=0.0.4;q=0.5, application/openmetrics-text; version=0.0.1; q=0.501",
-         ADMIN_OPENMETRICS_0_0_1, ADMIN_UNDERSCORES, false},
+         ADMIN_OPENMETRICS_0_0_1, PROMETHEUS_ESCAPE_UNDERSCORES, false},
         {"application/openmetrics-text;q=0, text/plain;version=1.0.0;escaping=DOTS;q=0.001", ADMIN_TEXT_1_0_0,
-         ADMIN_DOTS, true},
-        {"application/openmetrics-text;version=2.0.0, text/plain;q=0.1", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES,
-         false},
+         PROMETHEUS_ESCAPE_DOTS, true},
+        {"application/openmetrics-text;version=2.0.0, text/plain;q=0.1", ADMIN_TEXT_0_0_4,
+         PROMETHEUS_ESCAPE_UNDERSCORES, false},
         {"Application/OpenMetrics-Text ; version=\"1.0.0\" ; escaping=values", ADMIN_OPENMETRICS_1_0_0,
-         ADMIN_VALUES, true},
-        {"application/openmetrics-text;escaping=morse", ADMIN_OPENMETRICS_1_0_0, ADMIN_UNDERSCORES, false},
-        {"text/plain, application/openmetrics-text", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
+         PROMETHEUS_ESCAPE_VALUES, true},
+        {"application/openmetrics-text;escaping=morse", ADMIN_OPENMETRICS_1_0_0,
+         PROMETHEUS_ESCAPE_UNDERSCORES, false},
+        {"text/plain, application/openmetrics-text", ADMIN_TEXT_0_0_4, PROMETHEUS_ESCAPE_UNDERSCORES, false},
         {"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
-         ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
-        {",;q=,;;=,application/openmetrics-text;q=1.0;q", ADMIN_OPENMETRICS_1_0_0, ADMIN_UNDERSCORES, false},
+         ADMIN_TEXT_0_0_4, PROMETHEUS_ESCAPE_UNDERSCORES, false},
+        {",;q=,;;=,application/openmetrics-text;q=1.0;q", ADMIN_OPENMETRICS_1_0_0,
+         PROMETHEUS_ESCAPE_UNDERSCORES, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct admin_metrics m = negotiated(cases[i].accept);

@@ -125,7 +125,7 @@ UNIT(names_and_identity_as_configured)
     count(w, 0, 1000000000);
     expect(w,
            (struct admin_metrics){
-               .what = ADMIN_METRICS_PROFILES, .format = ADMIN_TEXT_1_0_0, .escaping = ADMIN_ALLOW_UTF8},
+               .what = ADMIN_METRICS_PROFILES, .format = ADMIN_TEXT_1_0_0, .escaping = PROMETHEUS_ALLOW_UTF8},
            "# HELP \"cpu.time\" CPU\n# TYPE \"cpu.time\" counter\n"
            "{\"cpu.time\",job=\"shop\",\"profgate.instance.id\"=\"one\",instance=\"\"} 1\n"
            "# HELP target_info Target metadata\n# TYPE target_info gauge\n"
