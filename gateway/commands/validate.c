@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <netdb.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +80,14 @@ static void complain(void *user, const char *key, const char *text)
     say(l, key, "", text);
 }
 
-static void warn(struct looking *l, const char *key, const char *text)
+static void __attribute__((format(printf, 3, 4)))
+warn(struct looking *l, const char *key, const char *format, ...)
 {
+    char text[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     l->warnings++;
     say(l, key, "warning: ", text);
 }
@@ -108,7 +115,7 @@ static void look_at_certificate(struct looking *l, const char *key, const struct
     if (ends < now)
         complain(l, key, text);
     else
-        warn(l, key, text);
+        warn(l, key, "%s", text);
 }
 
 static void look_at_address(struct looking *l, const char *key, const char *address)
@@ -132,12 +139,9 @@ static void look_at_door(struct looking *l, const char *key, const struct config
 
 static void look_at_credentials(struct looking *l, const char *key, const struct access *access)
 {
-    struct error e;
     uint32_t at = 0;
-    for (const char *file; access && (file = access_vacant_file(access, &at));) {
-        error_set(&e, 0, "%s: nobody is in it, and nobody is let in by it", file);
-        warn(l, key, e.text);
-    }
+    for (const char *file; access && (file = access_vacant_file(access, &at));)
+        warn(l, key, "%s: nobody is in it, and nobody is let in by it", file);
 }
 
 static void look_at_receiver(struct looking *l, uint32_t i)
@@ -202,7 +206,7 @@ static void reach_one_of(struct looking *l, const char *key, const struct settin
     if (n_missed > 0 && n_missed == addresses->n)
         complain(l, key, why.text);
     else if (n_missed > 0)
-        warn(l, key, why.text);
+        warn(l, key, "%s", why.text);
 }
 
 static void look_at_kafka(struct looking *l, bool reach)
@@ -301,10 +305,8 @@ static void look_at_exporter(struct looking *l, const struct config_exporter *x,
     if (storage && storage[0])
         look_at_folder(l, key, storage);
     snprintf(key, sizeof key, "exporters.%s.endpoint", x->name);
-    if (endpoint && strcmp(x->kind->type, "prometheusremotewrite") == 0 && lacks_path(endpoint)) {
-        error_set(&e, 0, "%s: no path; Prometheus takes remote write at /api/v1/write", key);
-        warn(l, key, e.text);
-    }
+    if (endpoint && strcmp(x->kind->type, "prometheusremotewrite") == 0 && lacks_path(endpoint))
+        warn(l, key, "%s: no path; Prometheus takes remote write at /api/v1/write", key);
     if (reach && endpoint && reach_endpoint(endpoint, &e) < 0)
         complain(l, key, e.text);
     for (size_t i = 0; reach && i < ARRAY_LEN(lists); i++) {
@@ -320,11 +322,9 @@ static void look_at_look(struct looking *l)
 {
     const struct config *c = l->config;
     const uint64_t most = c->memory / LOOKING_MEMORY_SHARE;
-    struct error e;
-    if (c->look_memory > most) {
-        error_set(&e, 0, "look.memory: it will be %" PRIu64 "MiB, an eighth of limits.memory", most >> 20);
-        warn(l, "look.memory", e.text);
-    }
+    if (c->look_memory > most)
+        warn(l, "look.memory", "look.memory: it will be %" PRIu64 "MiB, an eighth of limits.memory",
+             most >> 20);
     if (c->look_memory > 0 && c->look_storage && c->look_storage[0])
         look_at_folder(l, "look.storage", c->look_storage);
 }
@@ -333,11 +333,9 @@ static void look_at_look(struct looking *l)
 
 static void warn_unmatched(void *user, uint32_t i, const char *pattern)
 {
-    struct error e;
     char key[64];
     snprintf(key, sizeof key, "rules.files[%u]", i);
-    error_set(&e, 0, "rules.files: nothing matches %s", pattern);
-    warn(user, key, e.text);
+    warn(user, key, "rules.files: nothing matches %s", pattern);
 }
 
 static void look_at_rules(struct looking *l)
