@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/bytes_list.h"
 #include "proto/base/clock.h"
 
 /* Immutable once it is shared; the last who lets go frees it. */
@@ -56,22 +57,13 @@ static struct snapshot *snapshot_drop(struct snapshot *s)
 /* Keys, then values, then their bytes, in one piece. */
 static int copy_item(const struct capture_rule *rule, uint32_t id, struct item *to)
 {
-    size_t texts = 0;
-    for (uint32_t i = 0; i < rule->n; i++)
-        texts += rule->keys[i].n + rule->values[i].n;
+    const size_t texts = bytes_total(rule->keys, rule->n) + bytes_total(rule->values, rule->n);
     struct bytes *own = calloc(1, 2 * rule->n * sizeof *own + texts + 1);
     if (!own)
         return -ENOMEM;
     uint8_t *at = (uint8_t *)(own + 2 * (size_t)rule->n);
-    for (uint32_t i = 0; i < 2 * rule->n; i++) {
-        struct bytes from = i < rule->n ? rule->keys[i] : rule->values[i - rule->n];
-        if (!from.p)
-            continue;
-        own[i] = bytes_of(at, from.n);
-        if (from.n > 0)
-            memcpy(at, from.p, from.n);
-        at += from.n;
-    }
+    at = bytes_copy_list(own, rule->keys, rule->n, at);
+    bytes_copy_list(own + rule->n, rule->values, rule->n, at);
     *to = (struct item){id, *rule, own};
     to->rule.keys = own;
     to->rule.values = own + rule->n;

@@ -9,10 +9,12 @@
 #include "gateway/control/triggers.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gateway/control/parts.h"
+#include "proto/base/bytes_list.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
@@ -127,36 +129,24 @@ static struct firing *firing_free(struct firing *f)
     return NULL;
 }
 
-/* Signs that would make two groups look like one. */
-static int add_escaped(struct buffer *out, struct bytes text)
-{
-    int r = 0;
-    for (size_t i = 0; i < text.n && r == 0; i++) {
-        if (strchr("\\,=", text.p[i]) && text.p[i] != '\0')
-            r = buffer_add(out, "\\", 1);
-        if (r == 0)
-            r = buffer_add(out, text.p + i, 1);
-    }
-    return r;
-}
-
+/* With what would make two groups look like one escaped. */
 static char *group_text(const struct rule_trigger *rule, const struct bytes *values)
 {
-    struct buffer out = BUFFER_INIT(0);
-    int r = 0;
-    for (uint32_t i = 0; i < rule->n_per && r == 0; i++) {
-        r = buffer_printf(&out, "%s%.*s", i ? "," : "", BYTES_FMT(rule->per[i]));
-        if (r == 0 && values[i].p) {
-            r = buffer_add(&out, "=", 1);
-            if (r == 0)
-                r = add_escaped(&out, values[i]);
+    size_t size;
+    char *text = NULL;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    for (uint32_t i = 0; i < rule->n_per; i++) {
+        fprintf(out, "%s%.*s%s", i ? "," : "", BYTES_FMT(rule->per[i]), values[i].p ? "=" : "");
+        for (size_t k = 0; k < values[i].n; k++) {
+            if (values[i].p[k] != '\0' && strchr("\\,=", values[i].p[k]))
+                putc('\\', out);
+            putc(values[i].p[k], out);
         }
     }
-    if (r == 0)
-        r = buffer_add(&out, "", 1);
-    size_t n;
-    char *text = (char *)buffer_take(&out, &n);
-    if (r == 0)
+    const bool is_cut = ferror(out);
+    if (fclose(out) == 0 && !is_cut)
         return text;
     free(text);
     return NULL;
@@ -165,19 +155,9 @@ static char *group_text(const struct rule_trigger *rule, const struct bytes *val
 /* In one piece: the slices, then their bytes. */
 static struct bytes *copy_values(const struct bytes *values, uint32_t n)
 {
-    size_t texts = 0;
-    for (uint32_t i = 0; i < n; i++)
-        texts += values[i].n;
-    struct bytes *copy = calloc(1, n * sizeof *copy + texts + 1);
-    uint8_t *at = (uint8_t *)(copy + n);
-    for (uint32_t i = 0; i < n && copy; i++) {
-        if (!values[i].p)
-            continue;
-        copy[i] = bytes_of(at, values[i].n);
-        if (values[i].n > 0)
-            memcpy(at, values[i].p, values[i].n);
-        at += values[i].n;
-    }
+    struct bytes *copy = calloc(1, n * sizeof *copy + bytes_total(values, n) + 1);
+    if (copy)
+        bytes_copy_list(copy, values, n, (uint8_t *)(copy + n));
     return copy;
 }
 

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/bytes_list.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
@@ -248,9 +249,7 @@ static struct group *add_group(struct triggers *t, struct trigger *to, const str
                                uint64_t hash, uint64_t now)
 {
     uint32_t n = to->rule->n_per;
-    size_t texts = 0, head = sizeof(struct group) + n * sizeof(struct bytes);
-    for (uint32_t i = 0; i < n; i++)
-        texts += values[i].n;
+    size_t texts = bytes_total(values, n), head = sizeof(struct group) + n * sizeof(struct bytes);
     if (!budget_charge(t->budget, head + texts))
         return NULL;
     struct group *g = calloc(1, head + texts);
@@ -259,15 +258,7 @@ static struct group *add_group(struct triggers *t, struct trigger *to, const str
         return NULL;
     }
     g->bytes = head + texts;
-    uint8_t *at = (uint8_t *)g + head;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!values[i].p)
-            continue;
-        g->values[i] = bytes_of(at, values[i].n);
-        if (values[i].n > 0)
-            memcpy(at, values[i].p, values[i].n);
-        at += values[i].n;
-    }
+    bytes_copy_list(g->values, values, n, (uint8_t *)g + head);
     g->hash = hash;
     g->changed = now;
     g->when_at = g->until_at = UINT64_MAX;

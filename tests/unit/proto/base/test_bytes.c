@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/bytes.h"
+#include "proto/base/bytes_list.h"
 #include "proto/base/macros.h"
 #include "tests/lib/unit.h"
 
@@ -129,4 +130,18 @@ UNIT(a_text_is_cut_between_characters)
         ck_assert_uint_eq(bytes_cut(text, max).n, cut[max]);
     ck_assert_uint_eq(bytes_cut(BYTES_LIT("\x80\x80\x80\x80\x80\x80"), 5).n, 5); /* no UTF-8 */
     ck_assert_uint_eq(bytes_cut(BYTES_LIT(""), 5).n, 0);
+}
+
+UNIT(a_list_is_copied_with_what_it_is_of)
+{
+    const struct bytes list[] = {BYTES_LIT("ab"), {NULL, 0}, BYTES_LIT(""), BYTES_LIT("c")};
+    struct bytes copy[ARRAY_LEN(list)];
+    uint8_t at[3];
+    ck_assert_uint_eq(bytes_total(list, ARRAY_LEN(list)), sizeof at);
+    ck_assert_ptr_eq(bytes_copy_list(copy, list, ARRAY_LEN(list), at), at + sizeof at);
+    ck_assert_mem_eq(at, "abc", sizeof at);
+    for (size_t i = 0; i < ARRAY_LEN(list); i++) {
+        ck_assert(bytes_eq(copy[i], list[i]));
+        ck_assert_int_eq(copy[i].p == NULL, list[i].p == NULL);
+    }
 }
