@@ -28,7 +28,6 @@ struct listen_address {
     const char *address; /* "host:port", port 0 picks a free one; "unix:/path", as proto/io/listener.h */
     void *user;          /* reaches the handler as http_peer.listener */
     const struct listen_tls *tls; /* NULL: plain */
-    uint32_t unix_mode;           /* permissions of a unix socket's file; 0: 0660 */
 };
 
 struct listen_options {

@@ -229,9 +229,8 @@ static int open_listener(struct worker *w, uint32_t i, bool alone, const struct 
     enum io_port_sharing sharing = alone ? IO_PORT_ALONE : first ? IO_PORT_MORE : IO_PORT_FIRST;
     if (!io_address_is_unix(a->address))
         return io_listener_new(io, w->loop, a->address, sharing, e);
-    return first
-               ? io_listener_share(io, w->loop, first->listeners[i].io, e)
-               : io_listener_new_unix(io, w->loop, a->address, a->unix_mode ? a->unix_mode : IO_UNIX_MODE, e);
+    return first ? io_listener_share(io, w->loop, first->listeners[i].io, e)
+                 : io_listener_new_unix(io, w->loop, a->address, IO_UNIX_MODE, e);
 }
 
 int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, bool alone,

@@ -482,14 +482,14 @@ UNIT(workers_share_a_unix_socket)
     char address[128], text[1024], expected[64];
     snprintf(address, sizeof address, "unix:%s", to.sun_path);
     snprintf(expected, sizeof expected, "tls=0 identity=<> address=<unix:uid=%u>", getuid());
-    struct listen_address at = {.address = address, .unix_mode = 0600};
+    struct listen_address at = {.address = address};
     struct app a = {0};
     struct stat st;
     for (uint32_t workers = 1; workers <= 3; workers++) {
         struct listen *l = start_at(&a, &at, workers, 0), *second = NULL;
         ck_assert_uint_eq(listen_port(l, 0), 0);
         ck_assert_int_eq(lstat(to.sun_path, &st), 0);
-        ck_assert_uint_eq(st.st_mode & 0777, 0600);
+        ck_assert_uint_eq(st.st_mode & 0777, 0660);
         int fds[20];
         for (int i = 0; i < 20; i++)
             fds[i] = dial_to((const struct sockaddr *)&to, sizeof to);
