@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/thread.h"
 
+#include <errno.h>
 #include <signal.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "tests/lib/unit.h"
 
@@ -55,4 +57,44 @@ UNIT(one_that_cannot_be_had_is_an_error)
     ck_assert_int_eq(pthread_attr_setstacksize(&attributes, (size_t)1 << 46), 0);
     ck_assert_int_lt(thread_begin(&thread, &attributes, "none", note_held, NULL), 0);
     pthread_attr_destroy(&attributes);
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* 0: nobody has it. */
+static int has_somebody(void)
+{
+    const int r = pthread_mutex_trylock(&lock);
+    if (r == 0)
+        pthread_mutex_unlock(&lock);
+    return r;
+}
+
+static int leave_early(bool early)
+{
+    autolock(&lock);
+    if (early)
+        return has_somebody();
+    return -has_somebody();
+}
+
+UNIT(a_lock_is_held_to_the_end_of_the_block_however_it_is_left)
+{
+    ck_assert_int_eq(leave_early(true), EBUSY);
+    ck_assert_int_eq(has_somebody(), 0);
+    ck_assert_int_eq(leave_early(false), -EBUSY);
+    ck_assert_int_eq(has_somebody(), 0);
+}
+
+UNIT(a_condition_is_waited_for_until_a_time)
+{
+    pthread_cond_t never;
+    condition_init(&never);
+    autolock(&lock);
+    const uint64_t until = clock_monotonic() + 20 * NSEC_PER_MSEC;
+    while (condition_wait(&never, &lock, until))
+        ; /* it may wake for nothing */
+    ck_assert_uint_ge(clock_monotonic(), until);
+    ck_assert(!condition_wait(&never, &lock, 0));
+    pthread_cond_destroy(&never);
 }
