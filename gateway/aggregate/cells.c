@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "gateway/aggregate/attrset.h"
-#include "proto/base/hash.h"
 
 const char *const output_prometheus_keys[OUTPUT_PROMETHEUS_KEYS + 1] = {
     "service.name",

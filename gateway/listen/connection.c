@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "gateway/listen/refusal.h"
 #include "proto/base/clock.h"

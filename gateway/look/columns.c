@@ -4,7 +4,6 @@
 
 #include "gateway/look/parts.h"
 #include "gateway/look/shown.h"
-#include "proto/base/hash.h"
 
 /* The strings and frames that any node shown has, with numbers of the answer. */
 struct used {

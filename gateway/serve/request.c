@@ -15,7 +15,6 @@
 #include "proto/base/macros.h"
 #include "proto/base/room.h"
 #include "proto/http/exchange.h"
-#include "proto/otlp/view/profiles.h"
 
 /* Free requests kept beyond the concurrency of one connection (100 streams) serve a burst and no more. */
 #define FREE_MAX 256u

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
 static const uint8_t shutdown_ping[8] = "goodbye", vanished_ping[8] = "hello?";

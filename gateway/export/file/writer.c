@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "gateway/export/file/records.h"
-#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
 #include "proto/otlp/json/write.h"

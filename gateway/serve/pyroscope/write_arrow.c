@@ -3,7 +3,6 @@
  * parca-agent's way (reporter/parca_reporter.go of parca-dev/parca-agent at cb46a8e): a message whose one
  * field is a stream of Arrow.
  */
-#include "gateway/serve/otlp/words.h"
 #include "gateway/serve/pyroscope/push.h"
 #include "gateway/serve/pyroscope/pyroscope.h"
 #include "proto/convert/from_parca.h"

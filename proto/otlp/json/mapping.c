@@ -6,7 +6,6 @@
 
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/value.h"
-#include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 
 void mapping_name(const struct mapping_field *f, char ret[MAPPING_NAME_MAX])

@@ -2,7 +2,6 @@
 #include "proto/otlp/json/profiles.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"

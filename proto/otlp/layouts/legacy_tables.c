@@ -9,7 +9,6 @@
  */
 #include "proto/otlp/layouts/legacy_parts.h"
 
-#include <errno.h>
 #include <stdio.h>
 
 /* What one entry takes in an intern's own lists, which its arena does not charge: a slice, a hash and a slot,
