@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/export/shared/pieces.h"
 #include "proto/base/macros.h"
 
 /* Each of these would be a series of a process. */
@@ -39,11 +38,6 @@ static const struct preset presets[] = {
                          .without = of_processes}},
 };
 
-struct backend {
-    const char **texts; /* of the form */
-    struct pieces *pieces;
-};
-
 /* ---- settings ---- */
 
 int backend_check(const struct otlp_settings *s, struct error *e)
@@ -74,36 +68,18 @@ bool backend_rewrites(const struct otlp_settings *s)
     return s->backend == OTLP_PARCA || s->backend == OTLP_PYROSCOPE || s->text_attributes.n > 0;
 }
 
-/* ---- writing ---- */
-
-struct backend *backend_new(const struct otlp_settings *s, struct budget *budget)
+struct pieces *backend_pieces(const struct otlp_settings *s, struct budget *budget, const char ***ret_texts)
 {
-    struct backend *b = calloc(1, sizeof *b);
-    if (!b)
-        return NULL;
+    const uint32_t n = s->text_attributes.n;
     struct pieces_options options = {
         .form = presets[s->backend].form, .request_max = backend_request_max(s), .budget = budget};
-    b->texts = calloc((size_t)s->text_attributes.n + 1, sizeof *b->texts);
-    if (b->texts && s->text_attributes.n > 0) {
-        memcpy(b->texts, s->text_attributes.items, s->text_attributes.n * sizeof *b->texts);
-        options.form.texts = b->texts;
-    }
-    b->pieces = b->texts ? pieces_new(&options) : NULL;
-    return b->pieces ? b : backend_free(b);
-}
-
-struct backend *backend_free(struct backend *b)
-{
-    if (!b)
+    const char **texts = calloc((size_t)n + 1, sizeof *texts); /* ends with NULL */
+    if (!texts)
         return NULL;
-    pieces_free(b->pieces);
-    free(b->texts);
-    free(b);
-    return NULL;
-}
-
-void backend_write(struct backend *b, const struct client_body *body,
-                   void (*piece)(void *user, uint8_t *p, size_t n, uint64_t samples), void *user)
-{
-    pieces_write(b->pieces, body, piece, user);
+    if (n > 0) {
+        memcpy(texts, s->text_attributes.items, n * sizeof *texts);
+        options.form.texts = texts;
+    }
+    *ret_texts = texts;
+    return pieces_new(&options);
 }

@@ -76,7 +76,8 @@ static const struct settings_row rows[] = {
 
 struct otlp {
     struct sending sending;
-    struct backend *backend; /* of profiles that are written anew; or NULL */
+    struct pieces *pieces; /* of profiles that are written anew; or NULL */
+    const char **texts;    /* theirs */
     bool json, layout_1_9;
 };
 
@@ -209,7 +210,7 @@ static void push_anew(struct otlp *o, const struct client_body *body, size_t res
                       struct promise *safe)
 {
     struct rewriting w = {o, body->received, reserved, n_samples, true, safe};
-    backend_write(o->backend, body, push_piece, &w);
+    pieces_write(o->pieces, body, push_piece, &w);
     if (w.has_room)
         sending_cancel(&o->sending.base, reserved);
     if (w.left > 0)
@@ -220,7 +221,7 @@ static void push_profiles(struct exporter *x, struct client_body *body, size_t r
                           struct promise *safe)
 {
     struct otlp *o = container_of(x, struct otlp, sending.base);
-    if (body && o->backend) {
+    if (body && o->pieces) {
         push_anew(o, body, reserved, n_samples, safe);
         return;
     }
@@ -289,7 +290,7 @@ static int open_otlp(struct exporter *x, const void *settings, const struct expo
         if (s->compression == CLIENT_COMPRESS_AS_RECEIVED)
             options.compression = CLIENT_COMPRESS_GZIP;
     }
-    if (profiles && backend_rewrites(s) && !(o->backend = backend_new(s, c->budget)))
+    if (profiles && backend_rewrites(s) && !(o->pieces = backend_pieces(s, c->budget, &o->texts)))
         return error_set(e, -ENOMEM, "out of memory");
     options.queue.num_consumers = s->queue_consumers;
     o->json = c->signal == CONFIG_TAKES_METRICS && s->encoding == OTLP_JSON;
@@ -299,9 +300,9 @@ static int open_otlp(struct exporter *x, const void *settings, const struct expo
     if (o->json && options.protocol != OTLP_HTTP)
         return error_set(e, -EINVAL, "encoding json needs protocol http: gRPC carries protobuf");
     r = sending_open(&o->sending, c, &options, &s->sending, e);
-    const bool is_anew = o->layout_1_9 || o->backend != NULL;
+    const bool is_anew = o->layout_1_9 || o->pieces != NULL;
     o->sending.base.terms.no_references =
-        !o->backend && (o->layout_1_9 || !s->references || s->backend == OTLP_COLLECTOR);
+        !o->pieces && (o->layout_1_9 || !s->references || s->backend == OTLP_COLLECTOR);
     if (r == 0 && !is_anew)
         o->sending.base.codings = codings(o->sending.client);
     return r;
@@ -311,7 +312,8 @@ static void release_otlp(struct exporter *x)
 {
     struct otlp *o = container_of(x, struct otlp, sending.base);
     sending_release(&o->sending);
-    backend_free(o->backend);
+    pieces_free(o->pieces);
+    free(o->texts);
 }
 
 const struct exporter_kind exporter_otlp = {
