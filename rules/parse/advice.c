@@ -14,6 +14,7 @@
 #include "proto/base/nearest.h"
 
 #define A_FRAME   "a frame (a name, a type word, a glob, a regex or a condition in parentheses)"
+#define CLAUSES   " describe unit off where each value label limit combine "
 #define SHOWN_MAX 120u
 
 /* A token as it stands in the source. */
@@ -169,12 +170,19 @@ static void without_comma(struct parser *p)
     if (before->kind == TOKEN_QUANTITY && behind->kind == TOKEN_QUANTITY)
         report_propose(p->report, "numbers have no comma: %.*s%.*s", BYTES_FMT(before->text),
                        BYTES_FMT(behind->text));
-    else if (p->at > 1 && is_one_of(&p->tokens[p->at - 2], " on "))
+    else if (p->at > 1 && is_one_of(&p->tokens[p->at - 2], " on ") && !is_one_of(behind, CLAUSES))
         report_propose(p->report,
                        "one kind stands here; for %.*s say it again: also counter NAME { on %.*s … }",
                        BYTES_FMT(shown(behind)), BYTES_FMT(shown(behind)));
     else
         report_propose(p->report, "clauses follow each other without a comma: leave it out");
+}
+
+/* The comma made a cell of the pattern that stands before it. */
+static void rows_without_comma(struct parser *p)
+{
+    if (p->at > 0 && (p->tokens[p->at - 1].kind == TOKEN_STRING || p->tokens[p->at - 1].kind == TOKEN_REGEX))
+        report_propose(p->report, "a comma separates cells; rows follow each other without");
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -202,7 +210,7 @@ static const struct mistake {
     {"`~`, `!~`", WORDS, " = is equals ", "write: ==", NULL},
     {"`~`, `!~`", WORDS, " matches like ", "write: ~", NULL},
     {"`~`, `!~`", WORDS, " contains includes ", NULL, text_with_it_in_it},
-    {"`~`, `!~`", WORDS, " in ", "write: ~ (\"one\" | \"another\")", NULL},
+    {"`~`, `!~`", WORDS, " in ", "write: ~ \"one\" | \"another\"", NULL},
     {"a text", WORDS, " resource scope profile sample attr ", "an attribute is written resource[\"service.name\"]", NULL},
     {A_FRAME, WORDS, " in [ any ", "several patterns: is (\"one\" or \"another\"), or name them: pattern p = \"one\" | \"another\"", NULL},
     {A_FRAME, WORDS, " function system_name file mapping library build_id type ", NULL, in_parentheses},
@@ -228,6 +236,10 @@ static const struct mistake {
     {"a clause", WORDS, " leaf root any no every linked first last not resource scope profile sample attr calls ", NULL, where_it},
     {"a clause", STRING, NULL, NULL, joined_to_the_word_before},
     {"a clause", END, NULL, "add the } that ends this block", NULL},
+    {"a clause", WORDS, " | ", "several texts: ~ \"one\" | \"another\"", NULL},
+    {"a clause", WORDS, " if ", "a text under a condition: \"one\" when CONDITION ?? \"another\"", NULL},
+    {"a pattern", WORDS, " ( ", "several patterns stand without parentheses: \"one\" | \"another\"", NULL},
+    {"a condition about a frame", WORDS, " => ", NULL, rows_without_comma},
     {"a label's name", STRING, NULL, NULL, unquote_it},
     {"`=`", STRING, NULL, NULL, label_equals_it},
     {"`{`", WORDS, " - ", NULL, with_underscore},

@@ -254,8 +254,8 @@ static const struct foreign {
                 {"c", "native"},        {"cpp", "native"},    {"user", "not kernel"}, {"linux", "kernel"},
                 {"kern", "kernel"},     {"csharp", "dotnet"}, {"clr", "dotnet"},      {"net", "dotnet"},
                 {"erlang", "beam"},     {"elixir", "beam"},   {"lua", "luajit"},      {NULL, NULL}},
-  kinds_of_profiles[] = {{"memory", "alloc"},
-                         {"heap", "alloc"},
+  kinds_of_profiles[] = {{"memory", "alloc   (what is in use: \"inuse_space/bytes\")"},
+                         {"heap", "alloc   (what is in use: \"inuse_space/bytes\")"},
                          {"allocs", "alloc"},
                          {"allocations", "alloc"},
                          {"offcpu", "off_cpu"},
@@ -336,8 +336,8 @@ const struct ast_def *look_up(struct resolver *r, struct bytes name, struct rule
         report_propose(r->report, "write: %s", ours);
     else if (r->here.is_on)
         report_propose(r->report,
-                       "kinds of profiles are cpu, wall, off_cpu, alloc, lock and any; a type is a string: "
-                       "on \"samples/count\"");
+                       "a kind stands alone: cpu, wall, off_cpu, alloc, lock or any; types are strings: "
+                       "on \"samples/count\" | \"cpu/*\"");
     for (uint32_t i = 0; near.best.n == 0 && !ours && !r->here.is_on && i < r->n_packs; i++) {
         def = r->scopes[i].usable ? find_own(&r->packs[i], name) : NULL;
         if (def && (kinds & 1u << def->kind)) {
