@@ -164,7 +164,8 @@ static uint32_t put_diagnostics(struct rules_command *c)
     }
     if (c->json)
         json_close(&c->put, ']');
-    return c->found.n_errors + (c->strict ? warnings : 0);
+    c->n_warnings = warnings + c->found.n_untold;
+    return c->found.n_errors + (c->strict ? c->n_warnings : 0);
 }
 
 void command_rules_no_set(struct rules_command *c)
@@ -227,12 +228,15 @@ static int check(struct rules_command *c)
         json_key(j, "files"), json_u64(j, files);
         json_key(j, "metrics"), json_u64(j, metrics);
         json_key(j, "errors"), json_u64(j, wrong);
+        json_key(j, "warnings"), json_u64(j, c->n_warnings);
         json_close(j, '}');
     } else if (wrong > 0)
         printf("%s%u file%s, %u error%s\n", c->found.n > 0 ? "\n" : "", files, plural(files), wrong,
                plural(wrong));
     else
         printf("%u file%s, %u metric%s, ok\n", files, plural(files), metrics, plural(metrics));
+    if (!c->json && c->found.n_untold > 0)
+        printf("%u warnings, %u of them not shown\n", c->n_warnings, c->found.n_untold);
     return wrong > 0 ? EXIT_NO : EXIT_DONE;
 }
 

@@ -16,6 +16,7 @@
 
 struct rules_command {
     bool strict, json, levels;
+    uint32_t n_warnings;
     uint32_t stack;      /* explain: only this one; UINT32_MAX: all */
     const char *metric;  /* explain: only this one; NULL: all */
     const char *why_not; /* explain: why this one does not take a stack; NULL: nobody asks */

@@ -19,10 +19,11 @@ struct rules_diagnostic {
     char *text; /* the whole diagnostic as printed, several lines, '\n'-terminated; malloc'd */
 };
 
-/* All zero: none. n_errors also counts errors of a file beyond those that are kept of it. */
+/* All zero: none. n_errors also counts errors of a file beyond those that are kept of it, n_untold its
+ * warnings beyond. */
 struct rules_diagnostics {
     struct rules_diagnostic *items;
-    uint32_t n, n_errors, room;
+    uint32_t n, n_errors, n_untold, room;
 };
 
 /* Puts one at the end; its text is then the list's. 0, or -ENOMEM with nothing changed. Does not count

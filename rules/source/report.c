@@ -89,6 +89,7 @@ void report_at(struct report *r, const char *code, struct rule_place place, cons
     r->open = count[place.file]++ < RULES_ERRORS_MAX && !r->oom;
     if (!warning)
         r->out->n_errors++; /* also of one that is dropped */
+    r->out->n_untold += warning && count[place.file] > RULES_ERRORS_MAX;
     if (!r->open)
         return;
     r->item = (struct rules_diagnostic){.warning = warning, .place = place};

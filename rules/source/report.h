@@ -5,7 +5,7 @@
  *
  * One diagnostic is built in steps: report_at, then report_side and report_propose as wanted, then
  * report_done. At most RULES_ERRORS_MAX errors and as many warnings are kept of one file; what comes after is
- * dropped, still counted as an error of its file. Running out of memory sets `oom`, and is the only failure.
+ * dropped, and still counted. Running out of memory sets `oom`, and is the only failure.
  */
 #ifndef RULES_SOURCE_REPORT_H
 #define RULES_SOURCE_REPORT_H

@@ -56,8 +56,9 @@ UNIT(check_says_ok_or_what_is_wrong)
     const char *good =
         rule_file("rules 1\npack a\ncounter a.b { on cpu }\ntest \"t\" { stack go \"x\" expect a.b }\n");
     expect(RUN("check", good), 0, "1 file, 1 metric, ok");
-    expect(RUN("check", "--json", good), 0,
-           "{\"diagnostics\": [], \"ok\": true, \"files\": 1, \"metrics\": 1, \"errors\": 0}");
+    expect(
+        RUN("check", "--json", good), 0,
+        "{\"diagnostics\": [], \"ok\": true, \"files\": 1, \"metrics\": 1, \"errors\": 0, \"warnings\": 0}");
     const char *bad = rule_file("rules 1\npack a\ncounter a.b { }\n");
     expect(RUN("check", bad), 1, "E108");
     expect(RUN("check", "--json", bad), 1, "\"code\": \"E108\", \"severity\": \"error\"");
@@ -77,6 +78,18 @@ UNIT(strict_makes_errors_of_warnings)
     expect(RUN("check", path), 0, "W209");
     expect(RUN("check", "--strict", path), 1, "no test expects a.c");
     expect(RUN("check", path), 0, "1 file, 2 metrics, ok");
+}
+
+UNIT(warnings_beyond_the_first_twenty_are_counted)
+{
+    char text[2048] = "rules 1\npack a\n";
+    size_t n = strlen(text);
+    for (int i = 0; i < 23; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "counter a.m%d { on cpu }\n", i);
+    const char *path = rule_file(text);
+    expect(RUN("check", path), 0, "1 file, 23 metrics, ok\n23 warnings, 3 of them not shown\n");
+    expect(RUN("check", "--json", path), 0, "\"errors\": 0, \"warnings\": 23}");
+    expect(RUN("check", "--strict", path), 1, "1 file, 23 errors\n");
 }
 
 UNIT(rows_and_patterns_that_no_test_tries_are_named)
