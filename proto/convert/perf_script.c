@@ -242,18 +242,27 @@ static bool take_frame(struct bytes line, struct frame *ret)
     return true;
 }
 
-/* "  file.c:12", below a frame, of -F +srcline: the line, or 0. */
-static int64_t take_source(struct bytes line, struct bytes *ret_file)
+struct source {
+    struct bytes file; /* empty: not known */
+    int64_t line;
+    bool is_inlined;
+};
+
+/* "  file.c:12", below a frame, of -F +srcline; "??:0" is not known. Of an inlined frame "(inlined)" stands
+ * here then, not behind its symbol. */
+static bool take_source(struct bytes line, struct source *ret)
 {
-    struct bytes text = bytes_trim(line);
+    struct bytes text = bytes_trim(line), inlined = BYTES_LIT(" (inlined)");
+    *ret = (struct source){.is_inlined = bytes_ends(text, " (inlined)")};
+    text.n -= ret->is_inlined ? inlined.n : 0;
     size_t at = text.n;
-    int64_t number;
     while (at > 0 && is_digit(text.p[at - 1]))
         at--;
-    if (at < 2 || text.p[at - 1] != ':' || !take_number(bytes_from(text, at), &number))
-        return 0;
-    *ret_file = bytes_of(text.p, at - 1);
-    return number;
+    if (at < 2 || text.p[at - 1] != ':' || !take_number(bytes_from(text, at), &ret->line))
+        return false;
+    if (ret->line > 0)
+        ret->file = bytes_of(text.p, at - 1);
+    return true;
 }
 
 static bool is_kernel(const struct frame *f)
@@ -276,18 +285,22 @@ static uint32_t put_location(struct stacks *s, struct bytes written)
 {
     struct build_line lines[INLINED_MAX + 1];
     struct bytes rest = written, line;
-    struct frame f = {0};
+    struct frame f = {0}, next;
     uint64_t number = 0;
     uint32_t n = 0, attr = 0;
     while (stacks_line(&rest, &line, &number) && n < ARRAY_LEN(lines)) {
-        struct bytes after = rest, below = {0}, source = {0};
-        if (!take_frame(line, &f))
+        struct bytes after = rest, below = {0};
+        struct source source = {0};
+        if (!take_frame(line, &next))
             continue;
-        int64_t at = stacks_line(&after, &below, &number) ? take_source(below, &source) : 0;
-        struct build_function function = {.name = stacks_string(s, f.symbol)};
-        function.filename = at ? stacks_string(s, source) : 0;
+        f = next;
+        if (stacks_line(&after, &below, &number))
+            (void)take_source(below, &source);
+        struct build_function function = {.name = stacks_string(s, f.symbol),
+                                          .filename = stacks_string(s, source.file)};
         if (function.name)
-            lines[n++] = (struct build_line){.function = build_function(s->build, &function), .line = at};
+            lines[n++] =
+                (struct build_line){.function = build_function(s->build, &function), .line = source.line};
     }
     const char *type = frame_type(&f);
     if (type)
@@ -312,11 +325,10 @@ static bool is_no_address(struct bytes line)
     return n == word.n && n > 16;
 }
 
-static bool is_source(struct bytes line)
+static bool is_source(struct bytes line, struct source *ret)
 {
-    struct bytes file;
     struct frame f;
-    return line.n > 2 && is_blank(line.p[0]) && !take_frame(line, &f) && take_source(line, &file);
+    return line.n > 2 && is_blank(line.p[0]) && !take_frame(line, &f) && take_source(line, ret);
 }
 
 /* The location that begins with a line; takes off `rest` what else belongs to it. *ret_frames: of it. */
@@ -325,17 +337,16 @@ static struct bytes next_location(struct bytes line, struct bytes *rest, uint64_
 {
     struct bytes all = line, next, after = *rest;
     struct frame f;
+    struct source source;
     uint64_t at = *number;
     bool expects_frame = take_frame(line, &f) && f.is_inlined;
     for (*ret_frames = 1; stacks_line(&after, &next, &at);) {
         bool is_frame = expects_frame && *ret_frames < INLINED_MAX && next.n > 0 && is_blank(next.p[0]) &&
                         take_frame(next, &f);
-        if (!is_frame && !is_source(next))
+        if (!is_frame && !is_source(next, &source))
             break;
-        if (is_frame) {
-            ++*ret_frames;
-            expects_frame = f.is_inlined;
-        }
+        *ret_frames += is_frame;
+        expects_frame = is_frame ? f.is_inlined : expects_frame || source.is_inlined;
         all.n = (size_t)(next.p + next.n - all.p);
         *rest = after;
         *number = at;
@@ -441,7 +452,7 @@ static int begin_sample(struct reading *r, const struct head *h, struct error *e
     struct frame f;
     int done = put_sample(r, e);
     struct bytes rest = bytes_trim(h->rest);
-    if (done != 0 || bytes_starts(rest, "PERF_RECORD_"))
+    if (done != 0 || bytes_starts(rest, "PERF_RECORD_") || bytes_starts(h->event, "PERF_RECORD_"))
         return done; /* what --show-mmap-events and the like print between */
     r->head = *h;
     r->is_open = true;

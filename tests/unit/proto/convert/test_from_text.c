@@ -196,6 +196,58 @@ UNIT(perf_script_has_a_head_and_frames)
         bytes_is(profiles_string(v, v->mapping.filename[v->location.mapping[outer]]), "/tmp/a b (deleted)"));
 }
 
+/* -F +srcline: the source stands on a line of its own, and "(inlined)" behind that. */
+UNIT(perf_script_with_sources)
+{
+    cleanup(release) struct made m;
+    make(&m, FROM_TEXT_PERF_SCRIPT,
+         "ls 12 1.5:     250000 cpu-clock: \n"
+         "\tffffffff8104f45a native_write_msr+0x8 ([kernel.kallsyms])\n"
+         "  [kernel.kallsyms][ffffffff8104f45a]\n"
+         "\t          401166 innermost+0xa\n"
+         "  ??:0 (inlined)\n"
+         "\t          401166 inner+0xa\n"
+         "  w.c:5 (inlined)\n"
+         "\t          401166 outer+0xa (/bin/ls)\n"
+         "  w.c:6\n"
+         "\t          401080 _start+0x20 (/bin/ls)\n"
+         "  ??:0\n"
+         "\n");
+    const struct profiles *v = &m.view;
+    ck_assert_msg(m.r == 0, "%s", m.e.text);
+    ck_assert_uint_eq(v->sample.n, 1);
+    const uint32_t stack = v->sample.stack[0], at = v->stack.locations_at[stack];
+    ck_assert_uint_eq(v->stack.locations_at[stack + 1] - at, 3);
+    static const struct {
+        const char *type, *file;
+        uint64_t address;
+        uint32_t n_lines;
+        struct {
+            const char *name, *source;
+            int64_t line;
+        } lines[3];
+    } locations[] = {
+        {"kernel", "[kernel.kallsyms]", 0xffffffff8104f45a, 1, {{"native_write_msr", "", 0}}},
+        {"native", "/bin/ls", 0x401166, 3, {{"innermost", "", 0}, {"inner", "w.c", 5}, {"outer", "w.c", 6}}},
+        {"native", "/bin/ls", 0x401080, 1, {{"_start", "", 0}}},
+    };
+    for (uint32_t i = 0; i < ARRAY_LEN(locations); i++) {
+        const uint32_t location = v->stack_location.location[at + i], first = v->location.lines_at[location];
+        ck_assert_msg(bytes_is(type_at(v, stack, i), locations[i].type), "%u", i);
+        ck_assert(bytes_is(profiles_string(v, v->mapping.filename[v->location.mapping[location]]),
+                           locations[i].file));
+        ck_assert_uint_eq(v->location.address[location], locations[i].address);
+        ck_assert_uint_eq(v->location.lines_at[location + 1] - first, locations[i].n_lines);
+        for (uint32_t k = 0; k < locations[i].n_lines; k++) {
+            const uint32_t function = v->line.function[first + k];
+            ck_assert(bytes_is(profiles_string(v, v->function.name[function]), locations[i].lines[k].name));
+            ck_assert(
+                bytes_is(profiles_string(v, v->function.filename[function]), locations[i].lines[k].source));
+            ck_assert_int_eq(v->line.line[first + k], locations[i].lines[k].line);
+        }
+    }
+}
+
 /* One stack of one function, whatever -F left out. */
 UNIT(perf_script_with_other_fields)
 {
@@ -220,6 +272,8 @@ UNIT(perf_script_with_other_fields)
          "samples", "a 1 b", 12, 1},
         {"ls 12 0.000000: PERF_RECORD_MMAP2 11/12: [0x1(0x2) @ 0]: r-xp /bin/ls\nls 12 1.5: cycles:\n\t401 main\n",
          "cycles", "samples", "ls", 12, 1},
+        {"ls 0 0.000000: PERF_RECORD_COMM: ls:12/12\nls 12 1.5: cycles:\n\t401 main\n", "cycles", "samples",
+         "ls", 12, 1},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         cleanup(release) struct made m;
