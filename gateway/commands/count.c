@@ -241,6 +241,21 @@ static int print_json(const struct metric_batch *batch, int n_files)
     return r;
 }
 
+/* What is missing from the numbers, and nothing else tells. */
+static void tell_missing(void)
+{
+    const unsigned long long unweighed = stats_read(STATS_SAMPLES_UNWEIGHED),
+                             gave_up = stats_read(STATS_REGEX_GAVE_UP);
+    if (unweighed > 0)
+        fprintf(
+            stderr,
+            "profgate count: not counted by rules that ask for time: %llu sample%s whose profile has none\n",
+            unweighed, unweighed == 1 ? "" : "s");
+    if (gave_up > 0)
+        fprintf(stderr, "profgate count: taken as no match: %llu search%s of a regex that ran out of steps\n",
+                gave_up, gave_up == 1 ? "" : "es");
+}
+
 /* ---- the command --------------------------------------------------------------------------- */
 
 static int count(const struct count_arguments *a, char **files, int n_files, const struct rule_files *rules,
@@ -278,6 +293,7 @@ static int count(const struct count_arguments *a, char **files, int n_files, con
     if (r == 0) {
         put_in_order(batch);
         r = a->json ? print_json(batch, n_files) : print_batch(batch);
+        tell_missing();
     }
     metric_batch_free(batch);
     store_free(store);

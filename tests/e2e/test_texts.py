@@ -61,6 +61,18 @@ def test_perf_script_is_cpu_time_and_a_thread_s_name_is_printed_safely(tmp_path)
     assert done.stdout.splitlines() == ['ex.cpu {thread="a\\"b\\\\c 7"} 0.25 s', 'ex.cpu {thread="other"} 0.25 s'], done
 
 
+def test_what_counts_lack_is_told(tmp_path):
+    """Beside the numbers: what had no time, and names too hard for a regex. The shipped ones take long paths without a library in them."""
+    path = f"/home/acme/.cache/bazel/_bazel_acme/{7:032x}/execroot/_main/bazel-out/k8-opt/bin/shop/server.runfiles/_main/shop/server"
+    (tmp_path / "perf.txt").write_text(f"acme 12 \n\t401166 main ({path})\n\n")
+    done = profgate("count", tmp_path / "perf.txt")
+    assert "samples.native.count {} 1" in done.stdout.splitlines(), done
+    assert done.stderr.splitlines() == ["profgate count: not counted by rules that ask for time: 1 sample whose profile has none"]
+    (tmp_path / "x.rules").write_text("rules 1\npack x\ncounter ex.c { on any value events where any frame is (mapping ~ /^(?:\\W?\\w+\\W?)+[!?]server$/) }\n")
+    done = profgate("count", "--builtin", "none", "--rules", tmp_path / "x.rules", tmp_path / "perf.txt")
+    assert (done.stdout, done.stderr) == ("", "profgate count: taken as no match: 1 search of a regex that ran out of steps\n")
+
+
 def test_two_runs_of_count_print_the_same():
     files = sorted((DATA / "connector").glob("ebpf-*.pb"))
     printed = {profgate("count", "--resources", *files).stdout for _ in range(4)}
