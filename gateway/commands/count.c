@@ -249,7 +249,7 @@ static void tell_missing(void)
     if (unweighed > 0)
         fprintf(
             stderr,
-            "profgate count: not counted by rules that ask for time: %llu sample%s whose profile has none\n",
+            "profgate count: %llu sample%s could not be weighed: no time in type, unit or period, or a negative value\n",
             unweighed, unweighed == 1 ? "" : "s");
     if (gave_up > 0)
         fprintf(stderr, "profgate count: taken as no match: %llu search%s of a regex that ran out of steps\n",

@@ -67,7 +67,7 @@ def test_what_counts_lack_is_told(tmp_path):
     (tmp_path / "perf.txt").write_text(f"acme 12 \n\t401166 main ({path})\n\n")
     done = profgate("count", tmp_path / "perf.txt")
     assert "samples.native.count {} 1" in done.stdout.splitlines(), done
-    assert done.stderr.splitlines() == ["profgate count: not counted by rules that ask for time: 1 sample whose profile has none"]
+    assert done.stderr.splitlines() == ["profgate count: 1 sample could not be weighed: no time in type, unit or period, or a negative value"]
     (tmp_path / "x.rules").write_text("rules 1\npack x\ncounter ex.c { on any value events where any frame is (mapping ~ /^(?:\\W?\\w+\\W?)+[!?]server$/) }\n")
     done = profgate("count", "--builtin", "none", "--rules", tmp_path / "x.rules", tmp_path / "perf.txt")
     assert (done.stdout, done.stderr) == ("", "profgate count: taken as no match: 1 search of a regex that ran out of steps\n")
