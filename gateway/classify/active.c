@@ -53,7 +53,8 @@ int active_prepare(struct classify *c)
 {
     const struct profiles *v = c->request.view;
     uint32_t n = v->profile.n;
-    if (classify_room(&c->request.profile_active, n) < 0 || classify_room(&c->request.order, n) < 0)
+    if (classify_room(&c->request.profile_active, n) < 0 || classify_room(&c->request.order, n) < 0 ||
+        classify_room(&c->request.has_siblings, n) < 0)
         return -ENOMEM;
     uint32_t *active = c->request.profile_active.p, *order = c->request.order.p;
     for (uint32_t from = 0, to; from < n; from = to) {
@@ -66,6 +67,8 @@ int active_prepare(struct classify *c)
                 ;
             if (choose_group(c, order + i, end - i, active) < 0)
                 return -ENOMEM;
+            for (uint32_t k = i; k < end; k++)
+                c->request.has_siblings.p[order[k]] = end - i > 1;
         }
     }
     return rules_matcher_error(c->matcher);

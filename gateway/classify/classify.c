@@ -255,7 +255,7 @@ static __attribute__((noinline)) int add_frames(struct classify *c, const struct
     struct slot *slot = new_slot(c, found, true);
     if (!slot)
         return -ENOMEM;
-    *unweighed |= sums_sample(c->request.view, slot, time, c->request.sample) & slot->weighs;
+    *unweighed |= sums_sample(c, slot, time, c->request.sample) & slot->weighs;
     return 0;
 }
 
@@ -273,7 +273,7 @@ static inline int add_sample(struct classify *c, const struct stack_outcome *fou
         if (!(slot = new_slot(c, found, false)))
             return -ENOMEM;
     }
-    *unweighed |= sums_sample(c->request.view, slot, time, c->request.sample) & slot->weighs;
+    *unweighed |= sums_sample(c, slot, time, c->request.sample) & slot->weighs;
     return likely(found->n_frames == 0) ? 0 : add_frames(c, found, time, unweighed);
 }
 

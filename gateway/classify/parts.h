@@ -54,6 +54,7 @@ struct slot {
     int64_t samples, sum; /* of samples whose values are not negative */
     int64_t negative;     /* Σ of the others: gauges take them, sums do not go down */
     int64_t n_negative;
+    int64_t n_nothing; /* of a pprof's types: a sample has a value for each, 0 where it is not about one */
     int64_t time_base, n_untimed; /* Σ that the profile's factor makes nanoseconds; samples without such */
     uint32_t linked;              /* the last of its samples with a link, + 1; 0: there is none */
     uint8_t weighs;               /* what its sources have to weigh, CLASSIFY_TIMES | CLASSIFY_SUMS */
@@ -143,6 +144,7 @@ struct class_memo {
     X(struct class_memo, mapping_class)  /* [mapping] */                           \
     X(struct attr_answer, build_id)      /* [mapping] */                           \
     X(uint32_t, profile_active)          /* [profile] the sources it feeds */      \
+    X(uint8_t, has_siblings)             /* [profile] */                           \
     X(uint32_t, order)                   /* profiles, siblings together */         \
     X(struct stack_memo, stacks)         /* [stack] */                             \
     X(struct stack_outcome, found)       /* of stacks: what is not the first */    \
@@ -256,15 +258,20 @@ static inline int64_t add_clamped(int64_t a, int64_t b)
 }
 
 /* Adds a sample to a slot. What cannot be weighed of it, CLASSIFY_TIMES | CLASSIFY_SUMS. */
-static inline uint8_t sums_sample(const struct profiles *v, struct slot *slot, const struct rules_time *time,
+static inline uint8_t sums_sample(const struct classify *c, struct slot *slot, const struct rules_time *time,
                                   uint32_t sample)
 {
+    const struct profiles *v = c->request.view;
     uint32_t n_values = v->sample.n_values[sample], n_times = v->sample.n_timestamps[sample];
     int64_t sum = v->sample.value_sum[sample], events = n_times ? n_times : 1, told = n_values ? sum : events;
+    bool is_nothing =
+        sum == 0 && n_values == 1 && n_times == 0 && c->request.has_siblings.p[c->request.profile];
     slot->n++;
-    slot->events += events;
+    slot->n_nothing += is_nothing;
+    slot->events += is_nothing ? 0 : events;
     if (likely(told >= 0)) {
-        int64_t samples = time->how == RULES_TIME_VALUES ? rules_time_samples(time, sum, events) : told;
+        bool asks = time->how == RULES_TIME_VALUES && !is_nothing;
+        int64_t samples = asks ? rules_time_samples(time, sum, events) : told;
         slot->samples = add_clamped(slot->samples, samples);
         slot->sum = add_clamped(slot->sum, sum);
     } else {

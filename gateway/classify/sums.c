@@ -44,12 +44,16 @@ static inline void weigh(const struct slot *slot, const struct rules_time *time,
     gauge[RULE_VALUE_SAMPLES] = add_clamped(slot->samples, slot->negative);
     gauge[RULE_VALUE_SUM] = add_clamped(slot->sum, slot->negative);
     sum[RULE_VALUE_EVENTS] = gauge[RULE_VALUE_EVENTS] = slot->events;
-    sum[RULE_VALUE_ONE] = gauge[RULE_VALUE_ONE] = slot->n;
+    sum[RULE_VALUE_ONE] = gauge[RULE_VALUE_ONE] = slot->n - slot->n_nothing;
     ret->none = 0;
     if (unlikely(slot->n <= slot->n_untimed))
         ret->none |= 1u << RULE_VALUE_TIME | 1u << (RULE_VALUE_TIME + CLASSIFY_VALUES);
     if (unlikely(slot->n <= slot->n_negative))
         ret->none |= 1u << RULE_VALUE_SAMPLES | 1u << RULE_VALUE_SUM;
+    if (unlikely(slot->n <= slot->n_nothing))
+        /* of a gauge the values are 0 then */
+        ret->none |= ((1u << CLASSIFY_VALUES) - 1) | 1u << (RULE_VALUE_EVENTS + CLASSIFY_VALUES) |
+                     1u << (RULE_VALUE_ONE + CLASSIFY_VALUES);
 }
 
 uint8_t sums_weighs(const struct classify *c, const struct rules_entry *entries, uint32_t n)
@@ -140,7 +144,7 @@ static void note_example(struct classify *c, const struct slot *slot, const stru
     struct weights weights;
     if (v->link.trace_at[v->sample.link[sample]] == 0)
         return;
-    sums_sample(v, &alone, time, sample);
+    sums_sample(c, &alone, time, sample);
     weigh(&alone, time, &weights);
     for (uint32_t i = 0; i < n && c->request.examples.n < CLASSIFY_EXAMPLES_MAX; i++) {
         const struct source_facts *s = &c->sources[entries[i].source];

@@ -1,7 +1,8 @@
 """What is left of a request when everything is gone that OTLP forbids (profiles.proto 1.10). There the gateway does not do as
 the connector does, on purpose: it refuses a sample that refers to something that is not there, by itself and by name, where the
 connector counts it in part, answers with an error or ends its process; and it reads references to the string table, which the
-connector's Collector leaves unread. rules/LANGUAGE.md says so in the words of a user."""
+connector's Collector leaves unread. rules/LANGUAGE.md says so in the words of a user. What says nothing beside siblings goes, too."""
+import collections
 
 
 def lawful(request):
@@ -16,15 +17,30 @@ def lawful(request):
     gone = 0
     for resource in request.resource_profiles:
         for scope in resource.scope_profiles:
-            for profile in scope.profiles:
+            beside = siblings(scope)
+            for profile, has_siblings in zip(scope.profiles, beside):
                 whole = bad.profile(profile)
                 for i in reversed(range(len(profile.samples))):
-                    if whole or bad.sample(profile.samples[i]):
+                    if whole or bad.sample(profile.samples[i]) or has_siblings and says_nothing(profile.samples[i]):
                         del profile.samples[i]
                         gone += 1
                 if whole:
                     profile.ClearField("sample_type")
     return gone
+
+
+def siblings(scope):
+    """Of each profile, whether it has any: rules/LANGUAGE.md §4."""
+    keys = []
+    for p in scope.profiles:
+        key = (p.time_unix_nano, p.duration_nano, p.profile_id)
+        keys.append(keys[-1] if keys and not p.profile_id and keys[-1][:2] == key[:2] else key)
+    many = collections.Counter(keys)
+    return [1 < many[key] for key in keys]
+
+
+def says_nothing(sample):
+    return list(sample.values) == [0] and not sample.timestamps_unix_nano
 
 
 def read_references(strings, values):

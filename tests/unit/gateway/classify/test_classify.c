@@ -556,6 +556,36 @@ UNIT(siblings_in_one_scope_count_once)
     world_free(w);
 }
 
+/* A sample of a pprof has a value for each of its types: 0 says that it is about others. Alone it says what
+ * it says. */
+UNIT(a_sibling_s_sample_of_value_0_is_none)
+{
+    struct world *w = world_new(WEIGHTS "counter w { on \"wall/nanoseconds\" value samples }\n"
+                                        "counter f { on any each frame label f = function of frame }\n");
+    uint32_t of_one = frame(w, "go", "one"), of_other = frame(w, "go", "other");
+    resource(w, "r");
+    profile(w, "wall", "nanoseconds", 10000000, 100);
+    sample(w, of_one, 0, &(int64_t){20000000});
+    sample(w, of_other, 0, &(int64_t){0});
+    profile(w, "exceptions", "count", 0, 100);
+    sample(w, of_one, 0, &(int64_t){0});
+    sample(w, of_other, 0, &(int64_t){7});
+    resource(w, "another"); /* a profile alone */
+    profile(w, "exceptions", "count", 0, 100);
+    sample(w, of_other, 0, &(int64_t){0});
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, "w{}"), 2);
+    ck_assert_int_eq(sum_of(w, "t{}"), 20000000);
+    ck_assert_int_eq(sum_of(w, "s{}"), 2 + 7);
+    ck_assert_int_eq(sum_of(w, "e{}"), 3);
+    ck_assert_int_eq(sum_of(w, "o{}"), 3);
+    ck_assert_int_eq(sum_of(w, "g{}"), 20000007);
+    ck_assert_int_eq(sum_of(w, "f{f=one}"), 1);
+    ck_assert_int_eq(sum_of(w, "f{f=other}"), 2);
+    world_free(w);
+}
+
 /* An id is one profile's: of what was one profile of several types, the first one's. */
 UNIT(a_profile_without_an_id_is_the_sibling_of_the_one_before)
 {
