@@ -60,6 +60,8 @@ _Static_assert(sizeof(struct php_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 /* A function written in C, and what it begins with jumping to, which is in its source file: the code is this
  * near its address. */
 #define PHP_HANDLER_NEAR 32768u
+#define PHP_IS_OF(handler, called) \
+    ((bpf_u32)((bpf_u32)(called) - (bpf_u32)(handler) + PHP_HANDLER_NEAR) < 2 * PHP_HANDLER_NEAR)
 
 /* Generators that wait for another one ("yield from") are in no list: a frame without a function has the one
  * that was asked (This, an object of class Generator), and each knows the one that it waits for. */

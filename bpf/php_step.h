@@ -13,19 +13,20 @@
 /* What a walk knows, and what it has read: the kernel's stack is short, and its verifier does not follow what
  * is elsewhere through all its branches. All 0 but `is_begun` and `is_inside` may be anything at first. */
 struct php_walk {
-    bpf_u32 is_begun;         /* the thread's first frame was looked for: PHP_BEGUN; or PHP_CALLED */
-    bpf_u32 is_inside;        /* of this frame of the machine, more are to come */
-    bpf_u64 frame;            /* the next one; 0: there is none */
-    bpf_u64 asked;            /* the generator that waits for the one that was told; 0: there is none */
-    bpf_u64 told;             /* of those between them, the last that was told; 0: none yet */
-    bpf_u32 delegates;        /* of all of the stack */
-    bpf_u32 is_fiber;         /* what follows has resumed it, and is on another stack of the machine */
-    bpf_u32 is_internal;      /* the function is not written in PHP */
-    bpf_u32 what;             /* … and is enum php_where */
+    bpf_u32 is_begun;    /* the thread's first frame was looked for: PHP_BEGUN; or PHP_CALLED, PHP_AHEAD */
+    bpf_u32 is_inside;   /* of this frame of the machine, more are to come */
+    bpf_u64 frame;       /* the next one; 0: there is none */
+    bpf_u64 asked;       /* the generator that waits for the one that was told; 0: there is none */
+    bpf_u64 told;        /* of those between them, the last that was told; 0: none yet */
+    bpf_u32 delegates;   /* of all of the stack */
+    bpf_u32 is_fiber;    /* what follows has resumed it, and is on another stack of the machine */
+    bpf_u32 is_internal; /* the function is not written in PHP */
+    bpf_u32 what;        /* … and is enum php_where */
     struct sample_frame word; /* the frame's; `where` 0: it has none */
     bpf_u64 one, name_hash;   /* what was read last; and before that */
     bpf_u32 line, was_inside;
     bpf_u64 called; /* what the loop has called, in PHP's file or an extension's; of PHP_CALLED */
+    bpf_u32 caller; /* of PHP_AHEAD: who called the first frame, a callback's; see PHP_IS_OF. 0: it is none */
     bpf_u64 read[PHP_FRAME_WORDS];
     bpf_u64 function[PHP_FUNCTION_WORDS];
     bpf_u64 source[PHP_SOURCE_WORDS];
@@ -39,6 +40,7 @@ struct php_walk {
 
 #define PHP_BEGUN  1u
 #define PHP_CALLED 2u
+#define PHP_AHEAD  3u /* what it has called is not known yet */
 
 STEP_INLINE int php_is_in_loop(const struct php_place *p, bpf_u64 address)
 {
@@ -159,24 +161,23 @@ STEP_INLINE enum php_entry php_enter(const struct php_place *p, struct unwind_re
     return PHP_ROOT;
 }
 
-/* Whether the frame that was read is one of a callback's that is not entered yet: then what has called it is
- * what the loop has just called. */
-STEP_INLINE int php_is_to_come(const struct php_place *p, struct php_walk *c)
+/* Whether the frame that was read is one of a callback's: c->one is what has called it then. */
+STEP_INLINE int php_is_callback(const struct php_place *p, struct php_walk *c)
 {
-    return c->is_begun == PHP_CALLED && p->handler &&
-           (c->read[PHP_FRAME_TYPE] & (PHP_CALL_TOP | PHP_CALL_GENERATOR)) == PHP_CALL_TOP &&
+    return p->handler && (c->read[PHP_FRAME_TYPE] & (PHP_CALL_TOP | PHP_CALL_GENERATOR)) == PHP_CALL_TOP &&
            !RUNTIME_READ(&c->one, 8, c->read[PHP_FRAME_PREVIOUS] + 8 * PHP_FRAME_FUNCTION) &&
            !RUNTIME_READ(c->function, sizeof c->function, c->one) && PHP_IS_INTERNAL(c->function) &&
-           !RUNTIME_READ(&c->one, 8, c->one + p->handler) &&
-           c->called - c->one + PHP_HANDLER_NEAR < 2 * PHP_HANDLER_NEAR;
+           !RUNTIME_READ(&c->one, 8, c->one + p->handler);
 }
 
 /* Finds the first frame. Between a frame being made for a callback, or left, and its call of execute_ex being
- * so, what executor_globals says is one frame off from the stack of the machine. `frame` is what the thread's
- * registers say, which may be anything, but for one that the first frame has called. */
+ * so, what executor_globals says is one frame off from the stack of the machine: then what has called it is
+ * what the loop has just called. Ahead of the walk that is for who comes to the loop to see. `frame` is what
+ * the thread's registers say, which may be anything, but for one that the first frame has called. */
 STEP_INLINE void php_begin(const struct php_place *p, struct php_walk *c, bpf_u64 frame)
 {
     c->frame = 0;
+    c->caller = 0;
     c->delegates = 0;
     c->asked = 0;
     c->is_fiber = c->is_inside;
@@ -187,8 +188,12 @@ STEP_INLINE void php_begin(const struct php_place *p, struct php_walk *c, bpf_u6
             c->frame = frame;
         else if (RUNTIME_READ(c->read, sizeof c->read, current))
             c->read[PHP_FRAME_TYPE] = 0;
-        if (php_is_to_come(p, c))
-            c->frame = c->read[PHP_FRAME_PREVIOUS];
+        if ((c->is_begun == PHP_CALLED || c->is_begun == PHP_AHEAD) && php_is_callback(p, c)) {
+            if (c->is_begun == PHP_AHEAD)
+                c->caller = (bpf_u32)c->one;
+            else if (PHP_IS_OF(c->one, c->called))
+                c->frame = c->read[PHP_FRAME_PREVIOUS];
+        }
     }
     c->is_begun = PHP_BEGUN;
 }

@@ -207,13 +207,15 @@ __attribute__((noinline)) int php_frame(__u32 slot, __u64 address)
     struct php_walk *c = (struct php_walk *)r->word;
     _Static_assert(sizeof *c <= sizeof r->word, "fits");
     const struct php_place *place = (const struct php_place *)r->place.word;
-    if (c->is_begun != PHP_BEGUN) {
+    int is_first = c->is_begun != PHP_BEGUN;
+    if (is_first) {
         c->called = last_address(s);
-        c->is_begun = PHP_CALLED;
+        c->is_begun = r->is_ahead ? PHP_AHEAD : PHP_CALLED;
     }
     int did = php_walk_on(place, c, r->is_ahead ? place->start[0] : address, w->at.all[PHP_REGISTER_FRAME],
                           w->at.has_all ? w->at.all[PHP_REGISTER_OPLINE] : 0);
     r->inside = c->is_inside ? RUNTIME_PHP : 0;
+    r->mark = is_first ? c->caller : 0;
     return did;
 }
 
@@ -487,7 +489,8 @@ __attribute__((noinline)) int end_of_words(__u32 slot, __u32 did)
 {
     SCRATCH_OR_RETURN(slot, 1);
     /* Between the words of one frame of the machine and those of the next. */
-    struct sample_frame end = {.kind = SAMPLE_FRAME_WORD, .runtime = s->walk.here.runtime};
+    struct sample_frame end = {
+        .kind = SAMPLE_FRAME_WORD, .runtime = s->walk.here.runtime, .file = s->walk.runtime.mark};
     int is_last = did == STEP_NATIVE && !s->walk.runtime.word[RUNTIME_NEXT_WORD];
     return is_last || add_frame(s, end);
 }
@@ -549,6 +552,7 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
     if (runtime != RUNTIME_NATIVE) {
         w->here.runtime = runtime;
         w->runtime.inside = 0;
+        w->runtime.mark = 0;
         w->runtime.is_ahead = 1;
 #pragma clang loop unroll(disable)
         for (__u64 i = 0; i < UNWIND_FRAMES_MAX / AHEAD_STEPS; i++)

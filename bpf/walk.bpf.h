@@ -86,6 +86,7 @@ struct runtime_walk {
     __u32 begun;     /* those that told something before another one did, a bit each; of these … */
     __u32 was_of;    /* … the last one (0: none), whose `word` is … */
     __u32 was_at;    /* … this one of `was` */
+    __u32 mark;      /* ahead: goes with the end of the words of this frame of the machine */
     struct sample_frame frame; /* what a step has to tell */
     __u64 told;                /* of the words that were told, what tells them from others'; 0: none were */
     __u64 word[RUNTIME_WALK_WORDS]; /* its own; the first is 0 when it begins */

@@ -379,19 +379,38 @@ static bool put_words(struct resumer *r)
     return has_some;
 }
 
+/* Drops words that stand for a frame which has called r->last, if theirs is yet to come. */
+static void drop_words_to_come(struct resumer *r, const struct runtime *runtime)
+{
+    struct sample_frame end;
+    for (uint32_t i = 0; i < r->n_ahead && runtime->is_to_come; i++) {
+        memcpy(&end, r->ahead + i * SAMPLE_FRAME_WORDS, sizeof end);
+        if (end.where)
+            continue;
+        if (runtime->is_to_come(&end, r->last)) {
+            r->ahead += (i + 1) * SAMPLE_FRAME_WORDS;
+            r->n_ahead -= i + 1;
+        }
+        break;
+    }
+}
+
 static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
 {
     struct resumer *r = user;
-    r->last = address;
     const struct unwind_file *file = r->mapping.end ? tables_file(r->loader->tables, &r->mapping.key) : NULL;
+    const struct runtime *runtime = r->has_place ? runtime_of(r->place.runtime) : NULL;
+    bool has_words = runtime && !r->is_told && runtime->stands_for(&r->place, address);
+    if (has_words)
+        drop_words_to_come(r, runtime);
+    r->last = address;
     if (r->is_told) {
         r->is_told = false;
         return true;
     }
     if (r->head.n_user >= SAMPLE_USER_MAX)
         return false;
-    const struct runtime *runtime = r->has_place ? runtime_of(r->place.runtime) : NULL;
-    if (runtime && runtime->stands_for(&r->place, address) && put_words(r))
+    if (has_words && put_words(r))
         return true;
     if (runtime && r->n_ahead > 0 && runtime->is_beside && runtime->is_beside(&r->place, address))
         return true;
@@ -496,6 +515,15 @@ static void put_left(struct resumer *r)
         (void)put_words(r);
 }
 
+/* The address of the frame that is in the record last; 0: there is none. */
+static uint64_t last_told(const struct resumer *r)
+{
+    struct sample_frame last = {0};
+    if (r->head.n_user > 0)
+        memcpy(&last, &r->body[r->head.n_kernel + (r->head.n_user - 1) * SAMPLE_FRAME_WORDS], sizeof last);
+    return last.where;
+}
+
 /* Takes the words of what is to come off the record. */
 static void take_ahead(struct resumer *r, const uint64_t *body)
 {
@@ -535,6 +563,7 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     uint32_t n_user = r->head.n_user;
     if (!r->is_told && n_user > 0)
         r->head.n_user--; /* the last one is said again, with what is known now */
+    r->last = last_told(r);
     r->head.user_end = (uint16_t)rest_walk(
         r->rest, &(struct rest_walk){rest_rule, rest_frame, r, rest_step, rest_begin}, &far);
     cleanup_close(&r->memory);

@@ -95,6 +95,11 @@ struct runtime {
     /* Whether words stand for a frame of the machine at this address. NULL: never. */
     bool (*stands_for)(const struct runtime_place *place, uint64_t address);
 
+    /* Whether words that were told ahead, up to this end of theirs, are of a call that has not begun yet, and
+     * stand for no frame of the machine: the one that they would stand for has called `called`. NULL: none.
+     */
+    bool (*is_to_come)(const struct sample_frame *end, uint64_t called);
+
     /* Whether a frame of the machine at this address is one with the next, for which words stand, and is not
      * told. NULL: none is. */
     bool (*is_beside)(const struct runtime_place *place, uint64_t address);

@@ -178,6 +178,31 @@ def test_what_c_calls_by_ffi_has_its_callers(tmp_path):
     assert min(exact, complete, named) >= nearly_all(CALLED, hits), (text, odd[:3])
 
 
+# Likewise, by a library that nobody has seen before, again and again: who walks comes to the loop in user space.
+FRESH = """<?php
+function runs($c) { $c->calls(20000, function ($i) { return $i; }); }
+function fresh($name) { copy(__DIR__ . "/calls.so", $name); return FFI::cdef("void calls(int, int (*)(int));", $name); }
+for ($n = 0;; $n++) runs(fresh(__DIR__ . "/calls-$n.so"));
+"""
+CALLS = "void calls(int n, int (*f)(int)) { for (volatile int i = 0; i < n; i++) f(i); }"
+
+
+def test_what_a_library_calls_has_its_callers_before_its_rows_are_there(tmp_path):
+    if "FFI" not in subprocess.run([needs_php(), "-m"], capture_output=True, text=True, check=True).stdout.split():
+        pytest.skip("PHP here has no FFI")
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", tmp_path / "calls.so"], input=CALLS, text=True, check=True)
+    (tmp_path / "fresh.php").write_text(FRESH)
+    program = Process([needs_php(), "-d", "ffi.enable=1", tmp_path / "fresh.php"])
+
+    def verdict(stack):
+        chain = ">".join(names_of(stack, "php"))
+        is_exact = re.fullmatch(r"{main}(>fresh(>copy|>FFI::cdef)?|>runs(>FFI::new|>calls(>{closure})?)?)?", chain)
+        return is_exact, True, are_named(names_of(stack, "php"))  # a library may be gone before its rows are read
+    hits, exact, complete, named, odd = judged(seen(program, 3000, first=FIRST).of(program.pid), verdict)
+    text = say("called by fresh libraries", hits, exact, complete, named, odd)
+    assert min(exact, named) >= nearly_all(CALLED, hits), (text, odd[:3])
+
+
 MATCHES = r"""<?php
 function matched($text) { return preg_match('/(a+)+[bc]*(d|e)+x$/', $text); }
 function run() { for ($text = str_repeat("a", 18) . "bx";;) matched($text); }

@@ -83,6 +83,12 @@ static bool stands_for(const struct runtime_place *of, uint64_t address)
     return php_is_in_loop((const struct php_place *)of->word, address);
 }
 
+/* A callback's frame is made before it is entered. */
+static bool is_to_come(const struct sample_frame *end, uint64_t called)
+{
+    return end->file && PHP_IS_OF(end->file, called);
+}
+
 /* A fiber's stack ends in what made it; who has resumed it is on another one. */
 static bool goes_on(const struct runtime_place *of, uint64_t address)
 {
@@ -111,6 +117,7 @@ const struct runtime runtime_php = {.name = "php",
                                     .prepare = prepare,
                                     .version = version,
                                     .stands_for = stands_for,
+                                    .is_to_come = is_to_come,
                                     .goes_on = goes_on,
                                     .resolve = resolve,
                                     .step = step};

@@ -248,6 +248,21 @@ UNIT(a_callback_s_frame_is_not_told_before_it_is_entered)
     ck_assert_str_eq(told(STEP_LAST), "f /srv/a.php:15");
 }
 
+UNIT(ahead_of_the_walk_a_callback_s_frame_is_told_with_who_has_called_it)
+{
+    call_back(PHP_CALL_TOP);
+    walk.is_begun = PHP_AHEAD;
+    walk.called = HANDLER; /* this is where the walk has ended, and not what the loop has called */
+    ck_assert_str_eq(told(STEP_LAST), "f /srv/a.php:15");
+    ck_assert_uint_eq(walk.caller, HANDLER);
+    ck_assert(PHP_IS_OF(walk.caller, HANDLER - 100));
+    ck_assert(!PHP_IS_OF(walk.caller, HANDLER + 2 * PHP_HANDLER_NEAR));
+    call_back(0);
+    walk.is_begun = PHP_AHEAD;
+    ck_assert_str_eq(told(STEP_TAKEN), "f /srv/a.php:15");
+    ck_assert_uint_eq(walk.caller, 0);
+}
+
 UNIT(a_callback_s_frame_is_told_until_it_is_left)
 {
     uint64_t back = call_back(PHP_CALL_TOP);
