@@ -4,8 +4,9 @@
  *
  * A thread's frames are a list of its own, which hangs on its thread state; that is found as
  * PyGILState_GetThisThreadState finds it, by a key of pthread_getspecific(3). Up to 3.11 that is the thread's
- * first one, also while it is in another interpreter: then it is found by who has the lock. The list comes in
- * segments: those that one call of _PyEval_EvalFrameDefault runs.
+ * first one, also while it is in another interpreter: then it is who has the lock, or, of all there are, the
+ * one whose running call is the innermost on the thread's stack. The list comes in segments: those that one
+ * call of _PyEval_EvalFrameDefault runs.
  */
 #ifndef BPF_CPYTHON_H
 #define BPF_CPYTHON_H
@@ -27,8 +28,11 @@ struct cpython_place {
         size[2];     /* where _PyEval_EvalFrameDefault is, and what of it is kept apart, being cold */
     bpf_u64 key;     /* address of the key: a word that is 1 once it is made, then its number */
     bpf_u64 current; /* that of the pointer to the state of who has the lock; 0: the key always leads to it */
-    bpf_u32 segment; /* enum cpython_segment */
-    bpf_u16 thread_id;    /* in a thread state: its thread's pointer, … */
+    bpf_u64 interpreters; /* and of the one to the first interpreter, as from 3.10 on; 0: it is not known */
+    bpf_u32 segment;      /* enum cpython_segment */
+    bpf_u16 states;       /* in an interpreter: its first thread state, … */
+    bpf_u16 thread_id;    /* … in which is its thread's pointer, … */
+    bpf_u16 on_stack; /* … one to what its running call has on the stack, if there are `interpreters`, … */
     bpf_u16 thread_frame; /* … and its frame … */
     bpf_u16 cframe;       /* … or if `has_cframe`, a pointer to what has the frame at this */
     bpf_u16 has_cframe;
@@ -49,6 +53,12 @@ struct cpython_place {
 _Static_assert(sizeof(struct cpython_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 
 #define CPYTHON_NO_MICRO 0xffffu
+
+/* The next interpreter, in an interpreter, and the next thread state, in one: up to 3.11. So many of both are
+ * looked at for the state that a thread is in; those made last come first. */
+#define CPYTHON_NEXT_INTERPRETER 0u
+#define CPYTHON_NEXT_STATE       8u
+#define CPYTHON_STATES_MAX       64u
 
 /* As much of a frame is read, in words. */
 #define CPYTHON_FRAME_WORDS 11u

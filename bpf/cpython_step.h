@@ -27,16 +27,62 @@ struct cpython_walk {
     bpf_u64 cookie[CPYTHON_COOKIE_WORDS];
     bpf_u64 told;    /* the code object that was told last … */
     bpf_u32 told_as; /* … and with what cookie: as long as the thread stands here it cannot be freed */
+    bpf_u64 interpreter, state; /* the next ones, while one is looked for */
 };
 
-/* Finds the thread's state; 0: it has none. */
-STEP_INLINE bpf_u64 cpython_state(const struct cpython_place *p)
+/* Whether what a state's running call has at this address is on the thread's stack, which the walk has come
+ * to `sp` of. A thread's own data is above its stack, but for the first thread's. */
+STEP_INLINE int cpython_is_on_stack(bpf_u64 at, bpf_u64 sp, bpf_u64 thread)
+{
+    return at >= sp && (thread < sp || at < thread);
+}
+
+/* Whether who has the lock is this thread. */
+STEP_INLINE int cpython_is_current(const struct cpython_place *p, bpf_u64 state, bpf_u64 sp, bpf_u64 thread)
+{
+    bpf_u64 at = 0;
+    if (p->interpreters)
+        return !RUNTIME_READ(&at, 8, state + p->on_stack) && cpython_is_on_stack(at, sp, thread);
+    return !RUNTIME_READ(&at, 8, state + p->thread_id) && at == thread;
+}
+
+/* Of all thread states, the one whose running call is the innermost on the thread's stack; 0: there is one
+ * interpreter, or none of them has any. */
+STEP_INLINE bpf_u64 cpython_innermost(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 sp,
+                                      bpf_u64 thread)
+{
+    bpf_u64 interpreter = 0, found = 0, found_at = ~0ull;
+    c->state = 0;
+    if (RUNTIME_READ(&interpreter, 8, p->interpreters) ||
+        RUNTIME_READ(&c->interpreter, 8, interpreter + CPYTHON_NEXT_INTERPRETER) || !c->interpreter)
+        return 0;
+    c->interpreter = interpreter;
+    STEP_LOOP
+    for (bpf_u32 i = 0; i < CPYTHON_STATES_MAX; i++) {
+        bpf_u64 state = c->state, at = 0;
+        if (!state) {
+            interpreter = c->interpreter;
+            if (!interpreter || RUNTIME_READ(&c->state, 8, interpreter + p->states) ||
+                RUNTIME_READ(&c->interpreter, 8, interpreter + CPYTHON_NEXT_INTERPRETER))
+                break;
+            continue;
+        }
+        if (RUNTIME_READ(&at, 8, state + p->on_stack) ||
+            RUNTIME_READ(&c->state, 8, state + CPYTHON_NEXT_STATE))
+            break;
+        if (at < found_at && cpython_is_on_stack(at, sp, thread)) {
+            found = state;
+            found_at = at;
+        }
+    }
+    return found;
+}
+
+/* Finds the state that the key leads to; 0: there is none. */
+STEP_INLINE bpf_u64 cpython_state_of_key(const struct cpython_place *p, bpf_u64 thread)
 {
     bpf_u32 made[2] = {0};
-    bpf_u64 thread = RUNTIME_THREAD(), at = 0, state = 0;
-    if (p->current && !RUNTIME_READ(&state, 8, p->current) && state &&
-        !RUNTIME_READ(&at, 8, state + p->thread_id) && at == thread)
-        return state;
+    bpf_u64 at = 0, state = 0;
     if (RUNTIME_READ(made, 8, p->key) || made[0] != 1)
         return 0;
     bpf_u32 key = made[1];
@@ -54,10 +100,21 @@ STEP_INLINE bpf_u64 cpython_state(const struct cpython_place *p)
     return state;
 }
 
-/* Finds the thread's topmost frame; 0: it has none. */
-STEP_INLINE bpf_u64 cpython_first(const struct cpython_place *p)
+/* Finds the thread's state; 0: it has none. */
+STEP_INLINE bpf_u64 cpython_state(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 sp)
 {
-    bpf_u64 state = cpython_state(p), frame = 0;
+    bpf_u64 thread = RUNTIME_THREAD(), state = 0;
+    if (p->current && !RUNTIME_READ(&state, 8, p->current) && state &&
+        cpython_is_current(p, state, sp, thread))
+        return state;
+    state = p->interpreters ? cpython_innermost(p, c, sp, thread) : 0;
+    return state ? state : cpython_state_of_key(p, thread);
+}
+
+/* Finds the thread's topmost frame; 0: it has none. */
+STEP_INLINE bpf_u64 cpython_first(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 sp)
+{
+    bpf_u64 state = cpython_state(p, c, sp), frame = 0;
     if (!state || RUNTIME_READ(&frame, 8, state + p->thread_frame))
         return 0;
     if (p->has_cframe && (!frame || RUNTIME_READ(&frame, 8, frame + p->cframe)))
@@ -118,11 +175,11 @@ STEP_INLINE bpf_u16 cpython_instruction(const struct cpython_place *p, const str
     return at < CPYTHON_NO_INSTRUCTION ? (bpf_u16)at : CPYTHON_NO_INSTRUCTION;
 }
 
-/* A step at `address`. STEP_NATIVE: the frame of the machine is what there is. Else *ret is a word, and
- * STEP_TAKEN says that it is not the last of this frame of the machine, STEP_LAST that it is.
- * STEP_PASSED: there is none, and this frame of the machine has had words. */
+/* A step at `address`, with the stack pointer there. STEP_NATIVE: the frame of the machine is what there is.
+ * Else *ret is a word, and STEP_TAKEN says that it is not the last of this frame of the machine, STEP_LAST
+ * that it is. STEP_PASSED: there is none, and this frame of the machine has had words. */
 STEP_INLINE int cpython_walk_on(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 address,
-                                struct sample_frame *ret)
+                                bpf_u64 sp, struct sample_frame *ret)
 {
     bpf_u32 is_inside = c->is_inside;
     if (!is_inside && address - p->start[0] >= p->size[0] && address - p->start[1] >= p->size[1])
@@ -130,7 +187,7 @@ STEP_INLINE int cpython_walk_on(const struct cpython_place *p, struct cpython_wa
     if (!c->is_begun) {
         c->is_begun = 1;
         c->told = 1; /* none */
-        c->frame = cpython_first(p) & ~7ull;
+        c->frame = cpython_first(p, c, sp) & ~7ull;
         c->last = c->frame + p->from;
         c->window_at = ~0ull >> 1; /* nowhere */
     }

@@ -103,7 +103,7 @@ __attribute__((noinline)) int cpython_frame(__u32 slot, __u64 address)
     struct cpython_walk *c = (struct cpython_walk *)r->word;
     _Static_assert(sizeof *c <= sizeof r->word, "fits");
     const struct cpython_place *place = (const struct cpython_place *)r->place.word;
-    int did = cpython_walk_on(place, c, r->is_ahead ? place->start[0] : address, &r->frame);
+    int did = cpython_walk_on(place, c, r->is_ahead ? place->start[0] : address, s->walk.at.sp, &r->frame);
     r->inside = c->is_inside ? RUNTIME_CPYTHON : 0;
     return did;
 }

@@ -2,6 +2,7 @@
 samples; by the machine's own CPython and, with --soak, by each version that is to be had here.
 """
 import ast
+import collections
 import os
 import pathlib
 import re
@@ -194,6 +195,51 @@ def test_a_second_interpreter_is_told_by_what_runs_there(version):
     hits = sum(stacks[stack] for stack in names)
     right = sum(stacks[stack] for stack, of in names.items() if of[:1] == ("<module>",) and of[1:2] in ((), ("inner",)))
     assert right >= nearly_all(LATE, hits), (right, hits, set(names.values()))
+
+
+# In a thread that has not made the interpreter, while another one waits in the first; and likewise, but without the lock.
+BESIDE = """
+import hashlib, threading
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+made = interpreters.create()
+def second():
+    interpreters.run_string(made, '''
+import hashlib
+data = bytes(1 << 20)
+def digest():
+    hashlib.sha1(data)
+def inner():
+    sum(i * i for i in range(30000))
+    digest()
+while True:
+    inner()
+''')
+threading.Thread(target=second).start()
+data = bytes(1 << 20)
+def mine():
+    hashlib.sha1(data)
+while True:
+    mine()
+"""
+
+
+@pytest.mark.parametrize("version", versions())
+def test_threads_in_two_interpreters_are_told_each_by_its_own(version):
+    python = interpreter(version)
+    if minor(python) < 10:
+        pytest.skip("what a thread in a second interpreter does is known from 3.10 on")
+    program = Process([python, "-c", BESIDE])
+    stacks = {s: n for s, n in seen(program, 1500, first=FIRST).of(program.pid).items() if not s.first}
+    told = collections.Counter()
+    for stack, n in stacks.items():
+        chain, is_first = names_of(stack, "cpython"), stack.names[-1] == "_start"
+        told[is_first, chain[:1] == ("<module>",) and chain[1:2] in (((), ("mine",)) if is_first else ((), ("inner",)))] += n
+    right, hits = told[True, True] + told[False, True], sum(told.values())
+    assert right >= nearly_all(LATE, hits), (told, [(n, s.names) for s, n in stacks.items()][:5])
+    assert min(told[True, True], told[False, True]) > 0.1 * hits, told
 
 
 UNTOLD = """

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         place.size[0] = 4096;
         walk.is_begun = walk.is_inside = 0;
         struct sample_frame word = {0};
-        for (int i = 0; i < 768 && cpython_walk_on(&place, &walk, 5000, &word) != STEP_NATIVE; i++)
+        for (int i = 0; i < 768 && cpython_walk_on(&place, &walk, 5000, data[1], &word) != STEP_NATIVE; i++)
             if (i < 8)
                 (void)cpython_code_name(&s, &place, &word, &text, &name);
         (void)cpython_line(&s, data[1], n, minor, data[2], (uint32_t)data[3] << 8 | data[1]);

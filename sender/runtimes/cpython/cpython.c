@@ -39,6 +39,8 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
         place.version = 0;
     if (place.current)
         place.current += bias + binary.runtime;
+    if (place.interpreters)
+        place.interpreters += bias + binary.runtime;
     place.start[0] = bias + binary.eval;
     place.size[0] = binary.eval_size;
     place.start[1] = bias + binary.cold;

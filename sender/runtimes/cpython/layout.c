@@ -13,13 +13,16 @@
 static const struct cpython_place tables[] = {
     {FRAME_OBJECTS, .minor = 8, .key = 1392, .current = 1368, .at = 104, .at_shift = 1},
     {FRAME_OBJECTS, .minor = 9, .key = 584, .current = 568, .at = 104, .at_shift = 1},
-    {FRAME_OBJECTS, .minor = 10, .key = 584, .current = 568, .at = 96},
+    {FRAME_OBJECTS, .minor = 10, .key = 584, .current = 568, .interpreters = 32, .states = 8, .on_stack = 48,
+     .at = 96},
     /* _PyInterpreterFrame; `name` is co_qualname from here on, which lies behind co_name. `owner` is
        is_entry. */
     {.minor = 11,
      .key = 592,
      .current = 576,
-     .thread_id = 152,
+     .interpreters = 40,
+     .states = 16,
+     .on_stack = 56,
      .segment = CPYTHON_MARKED,
      .thread_frame = 56,
      .has_cframe = 1,

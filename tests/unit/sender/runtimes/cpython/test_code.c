@@ -15,6 +15,7 @@ static uint64_t steps_read; /* times */
 #include "bpf/cpython_step.h"
 
 #define CODE  0x100
+#define SP    0x7000
 #define NAME  0x400
 #define FILE_ 0x800
 #define LINES 0x1000
@@ -259,16 +260,16 @@ UNIT(frames_of_a_call_end_at_its_shim)
     put_frame(0x3100, 0x3200, 1);
     put_frame(0x3200, 0x3300, 3);
     put_frame(0x3300, 0, 0);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x500000, &word), STEP_NATIVE); /* it is elsewhere */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x500000, SP, &word), STEP_NATIVE); /* it is elsewhere */
     ck_assert(!c.is_begun);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert(word.where == CODE && word.extra == 3 && word.runtime == RUNTIME_CPYTHON);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_PASSED);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x500000, &word), STEP_NATIVE);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN); /* the call below */
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_PASSED);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE); /* there is no more */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_PASSED);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x500000, SP, &word), STEP_NATIVE);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN); /* the call below */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_PASSED);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE); /* there is no more */
 }
 
 /* The step to the frame whose instruction is `at`; how often memory was read. */
@@ -276,7 +277,7 @@ static uint64_t step_to(struct cpython_walk *c, uint16_t at)
 {
     struct sample_frame word;
     uint64_t before = steps_read;
-    ck_assert_int_eq(cpython_walk_on(&place, c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.extra, at);
     return steps_read - before;
 }
@@ -302,7 +303,7 @@ UNIT(frames_that_lie_one_above_the_other_are_read_at_once)
         uint64_t n = step_to(&c, i);
         ck_assert(i == 0 || n == times[i]);
     }
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_PASSED);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_PASSED);
     absent = ~0ull;
 }
 
@@ -313,18 +314,18 @@ UNIT(a_thread_s_key_may_be_any)
     begin_frames();
     put_frame(0x3000, 0, 0);
     put(0x1800, 1);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE); /* no value at key 0 */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE); /* no value at key 0 */
     put(0x1800, (uint64_t)70 << 32 | 1);
     put(0x8000 + CPYTHON_TSD_BLOCKS + 8 * 2, 0x5000);
     put(0x5000 + 16 * 6 + 8, 0x2000);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
     put(0x1800, (uint64_t)70 << 32); /* not made yet */
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE);
     put(0x1800, UINT64_MAX << 32 | 1);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE);
 }
 
 UNIT(with_musl_a_thread_has_its_keys_elsewhere)
@@ -334,11 +335,11 @@ UNIT(with_musl_a_thread_has_its_keys_elsewhere)
     begin_frames();
     put_frame(0x3000, 0, 0);
     place.has_musl = 1;
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE); /* as glibc has them */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE); /* as glibc has them */
     put(0x8000 + CPYTHON_TSD_MUSL, 0x5000);
     put(0x5000 + 8 * 3, 0x2000);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.where, CODE);
     place.has_musl = 0;
 }
@@ -356,16 +357,68 @@ UNIT(who_has_the_lock_is_in_the_interpreter_it_is_in)
     put(0x2900 + place.cframe, 0x3400);
     put_frame(0x3400, 0, 0);
     put(0x3400 + place.at, CODE + place.code_start + 8);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.extra, 3); /* … of another thread's, … */
     put(0x2100 + 152, 0x8000);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.extra, 4); /* … or this one's */
     put(0x1810, 0);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.extra, 3);
+}
+
+/* A state whose running call has `on_stack` there, at a frame of its own: instruction `number`. */
+static void put_state(uint64_t at, uint64_t next, uint64_t on_stack, uint32_t number)
+{
+    uint64_t frame = 0x3400 + 0x100 * number;
+    put(at + CPYTHON_NEXT_STATE, next);
+    put(at + place.on_stack, on_stack);
+    put(at + place.thread_frame, 0x2900 + 0x40 * number);
+    put(0x2900 + 0x40 * number + place.cframe, frame);
+    put_frame(frame, 0, 0);
+    put(frame + place.at, CODE + place.code_start + 2 * number);
+}
+
+/* The number of the instruction that a thread is at. */
+static uint32_t at_instruction(void)
+{
+    struct cpython_walk c = {0};
+    struct sample_frame word;
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
+    return word.extra;
+}
+
+UNIT(a_thread_is_in_the_interpreter_that_its_stack_is_in)
+{
+    begin_frames();
+    put_frame(0x3000, 0, 0); /* what the key leads to: instruction 3 */
+    place.current = 0x1810;
+    place.interpreters = 0x1818;
+    place.states = 16;
+    place.on_stack = 0x40;
+    put(0x1818, 0x1900);
+    put(0x1900, 0x1a00);
+    put(0x1900 + 16, 0x2100);
+    put(0x1a00 + 16, 0x2300);
+    put_state(0x2100, 0x2200, 0x8400, 4);   /* of another thread's, above this one's data, … */
+    put_state(0x2200, 0, SP - 8, 5);        /* … or below its stack */
+    put_state(0x2300, 0x2400, SP + 128, 6); /* the first that it was in, … */
+    put_state(0x2400, 0, SP, 7);            /* … and where it is, though another one has the lock */
+    put(0x1810, 0x2100);
+    ck_assert_uint_eq(at_instruction(), 7);
+    put(0x1810, 0x2300); /* it has the lock itself */
+    ck_assert_uint_eq(at_instruction(), 6);
+    put(0x1810, 0);
+    put(0x1900, 0); /* no other interpreter */
+    ck_assert_uint_eq(at_instruction(), 3);
+    put(0x1900, 0x1a00);
+    put(0x2400 + CPYTHON_NEXT_STATE, 0x2200); /* a ring */
+    put(0x2200 + CPYTHON_NEXT_STATE, 0x2400);
+    steps_read = 0;
+    ck_assert_uint_eq(at_instruction(), 7);
+    ck_assert_uint_lt(steps_read, 2 * CPYTHON_STATES_MAX + 16);
 }
 
 static int load(void *of, uint64_t address, uint64_t *value)
