@@ -89,5 +89,10 @@ enum php_where {
                 (file_hash)*0xc2b2ae3d27d4eb4full ^ (lines)*0xff51afd7ed558ccdull) >>                        \
                32))
 #define PHP_FILE_COOKIE(hash) ((bpf_u32)((hash)*0xc2b2ae3d27d4eb4full >> 32))
+/* What opcache keeps it shares, and a worker has no page of that before it looks at it itself, which who
+ * calls a function need not. The kernel side cannot wait for a page; who names the word can, and then it is
+ * there. Until then what is unread counts as 0. */
+#define PHP_COOKIE_UNREAD(function) PHP_COOKIE(function, 0, 0, 0)
+#define PHP_FILE_COOKIE_UNREAD      0u
 
 #endif

@@ -81,16 +81,20 @@ STEP_INLINE void php_word(const struct php_place *p, struct php_walk *c)
     if (!function || RUNTIME_READ(c->function, sizeof c->function, function))
         return;
     c->is_internal = PHP_IS_INTERNAL(c->function);
+    if (c->is_internal && !c->function[PHP_FUNCTION_NAME])
+        return; /* a fiber's own frame */
     c->source[0] = 0;
     c->source[1] = 0;
     c->one = 0;
     c->name_hash = 0;
-    if (!c->is_internal && (RUNTIME_READ(c->source, sizeof c->source, function + p->file) ||
-                            RUNTIME_READ(&c->one, 8, c->source[0] + PHP_STRING_HASH_AT)))
-        return;
-    if ((c->is_internal || c->function[PHP_FUNCTION_NAME]) &&
-        RUNTIME_READ(&c->name_hash, 8, c->function[PHP_FUNCTION_NAME] + PHP_STRING_HASH_AT))
-        return; /* a fiber's own frame has none */
+    if ((!c->is_internal && (RUNTIME_READ(c->source, sizeof c->source, function + p->file) ||
+                             RUNTIME_READ(&c->one, 8, c->source[0] + PHP_STRING_HASH_AT))) ||
+        (c->function[PHP_FUNCTION_NAME] &&
+         RUNTIME_READ(&c->name_hash, 8, c->function[PHP_FUNCTION_NAME] + PHP_STRING_HASH_AT))) {
+        c->source[1] = 0; /* see PHP_COOKIE_UNREAD */
+        c->one = 0;
+        c->name_hash = 0;
+    }
     c->what = php_what(c);
     c->word.extra = php_line(c);
     c->word.where = function;

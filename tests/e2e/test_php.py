@@ -1,6 +1,7 @@
 """PHP programs whose stacks are known (tests/runtimes/chains.php), seen by profsend: attached to while they run, and begun while it
 samples; as they are interpreted, and compiled by opcache.
 """
+import collections
 import re
 import shutil
 import subprocess
@@ -201,6 +202,33 @@ def test_what_a_library_calls_has_its_callers_before_its_rows_are_there(tmp_path
     hits, exact, complete, named, odd = judged(seen(program, 3000, first=FIRST).of(program.pid), verdict)
     text = say("called by fresh libraries", hits, exact, complete, named, odd)
     assert min(exact, named) >= nearly_all(CALLED, hits), (text, odd[:3])
+
+
+# A child runs what its parent has had compiled; of what opcache keeps it has no page but those that it has looked at itself.
+FORKED = """<?php
+function spin($n) { for ($x = 0, $i = 0; $i < $n; $i++) $x += $i * $i % 7; return $x; }
+function mapped() { return array_map(function ($n) { return spin($n); }, [2000]); }
+mapped();
+if ($child = pcntl_fork()) pcntl_waitpid($child, $status);
+else for ($until = hrtime(true) + 5e9; hrtime(true) < $until;) mapped();
+"""
+
+
+def test_a_worker_s_functions_have_names_that_only_its_parent_has_read(tmp_path):
+    (tmp_path / "forked.php").write_text(FORKED)
+    chains = collections.Counter()
+    with Receiver() as receiver:
+        sender = profsend(receiver, "--include", "executable=php8.2")
+        with running(sender):
+            started(sender)
+            with running(Process([needs_php(), *MODES["opcache"], tmp_path / "forked.php"])) as program:
+                assert program.wait() == 0
+            assert sender.stop() == 0, sender.log()
+    for stack, n in receiver.stacks.items():
+        if "spin" in stack.names and stack.pid != program.pid:
+            chains[names_of(stack, "php")] += n
+    right = chains["{main}", "mapped", "array_map", "{closure}", "spin"]
+    assert right >= nearly_all(AFTER, sum(chains.values())) and right > 200, chains
 
 
 MATCHES = r"""<?php

@@ -37,7 +37,8 @@ static bool read_function(const struct source *memory, const struct php_place *p
             (source_read(memory, at + place->file, ret->source, sizeof ret->source) &&
              read_hash(memory, ret->source[0], &file_hash))) &&
            read_hash(memory, ret->word[PHP_FUNCTION_NAME], &name_hash) &&
-           PHP_COOKIE(ret->word, name_hash, file_hash, ret->source[1]) == word->file;
+           (PHP_COOKIE(ret->word, name_hash, file_hash, ret->source[1]) == word->file ||
+            PHP_COOKIE_UNREAD(ret->word) == word->file);
 }
 
 /* As zend_inline_hash_func (DJBX33A): a string that was written over has another one, mostly. */
@@ -97,8 +98,8 @@ static void file_name(const struct source *memory, const struct sample_frame *wo
     if (!read_hash(memory, at, &hash[0]))
         return;
     struct bytes path = read_string(memory, at, file);
-    if (!read_hash(memory, at, &hash[1]) || PHP_FILE_COOKIE(hash[0]) != word->file ||
-        PHP_FILE_COOKIE(hash[1]) != word->file)
+    if (!read_hash(memory, at, &hash[1]) || hash[0] != hash[1] ||
+        (PHP_FILE_COOKIE(hash[0]) != word->file && word->file != PHP_FILE_COOKIE_UNREAD))
         return; /* it is gone by now, as eval's is with it */
     ret->file = arena_copy(text, path);
     ret->line = word->extra;

@@ -354,6 +354,34 @@ UNIT(another_one_in_its_memory_has_not_its_name)
     ck_assert(!name_of(&word, &name, text));
 }
 
+/* What a function is called while one of its strings is in a page that its process has not looked at yet. */
+static const char *told_unread(uint8_t type, uint32_t call, const char *function_name, bool is_name)
+{
+    static char text[4096];
+    struct runtime_name name;
+    begin();
+    uint64_t first = string(function_name, strlen(function_name)), file = STRING("/srv/a.php");
+    n_strings = 4; /* the next page */
+    uint64_t apart = is_name ? string(function_name, strlen(function_name)) : STRING("/srv/a.php");
+    frame(function(type, is_name ? apart : first, 0, is_name ? file : apart), call);
+    frame(function(2, first, 0, file), PHP_CALL_TOP);
+    absent = apart;
+    walk = (struct php_walk){0};
+    ck_assert_int_ne(step(LOOP + 8), STEP_NATIVE);
+    absent = ~0ull;
+    ck_assert(walk.word.where && name_of(&walk.word, &name, text));
+    return text;
+}
+
+UNIT(what_is_in_a_page_that_nobody_has_looked_at_has_its_name)
+{
+    ck_assert_str_eq(told_unread(1, 0, "map", true), "map ");
+    ck_assert_str_eq(told_unread(2, PHP_CALL_TOP, "f", true), "f /srv/a.php");
+    ck_assert_str_eq(told_unread(2, PHP_CALL_TOP, "f", false), "f /srv/a.php");
+    ck_assert_str_eq(told_unread(2, PHP_CALL_TOP | PHP_CALL_CLOSURE, "{closure}", false),
+                     "{closure} /srv/a.php");
+}
+
 UNIT(what_has_no_name_is_called_so_without_its_file)
 {
     char text[4096];
