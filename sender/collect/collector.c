@@ -74,7 +74,7 @@ static uint32_t new_file(struct collector *c, const struct process *process, con
     if (at == UINT32_MAX)
         close(fd);
     else
-        window_met(&c->window, at, process->pid, region->path, fd);
+        window_met(&c->window, at, process, region->path, fd);
     return number;
 }
 
@@ -106,7 +106,7 @@ static uint32_t file_in_window(struct collector *c, const struct process *proces
                                uint64_t now)
 {
     uint32_t at = in_window(c, region->tag);
-    if (at == UINT32_MAX || region->inode == 0 || !window_wants(&c->window, at, process->pid))
+    if (at == UINT32_MAX || region->inode == 0 || !window_wants(&c->window, at, process))
         return at;
     struct allowance *user = procs_allowance(c->procs, process, now);
     int fd = allowance_take(user, FILES_OPENING) ? procs_open_region(c->procs, process, region) : -EDQUOT;
@@ -118,7 +118,7 @@ static uint32_t file_in_window(struct collector *c, const struct process *proces
     if (at == UINT32_MAX)
         cleanup_close(&fd);
     else
-        window_met(&c->window, at, process->pid, region->path, fd);
+        window_met(&c->window, at, process, region->path, fd);
     return at;
 }
 
@@ -166,7 +166,7 @@ static uint32_t known_file(struct collector *c, const struct process *process,
     struct file *file = files_get(c->files, number);
     if (file) {
         *at = window_file(&c->window, number, &file->key, &file->in_window);
-        if (*at == UINT32_MAX || !window_wants(&c->window, *at, process->pid))
+        if (*at == UINT32_MAX || !window_wants(&c->window, *at, process))
             return number;
     }
     struct allowance *user = procs_allowance(c->procs, process, now);
@@ -181,7 +181,7 @@ static uint32_t known_file(struct collector *c, const struct process *process,
         return 0;
     }
     files_remember(c->files, from->file, number);
-    window_met(&c->window, *at, process->pid, bytes_str(code.path), code.fd);
+    window_met(&c->window, *at, process, bytes_str(code.path), code.fd);
     return number;
 }
 

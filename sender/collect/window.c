@@ -133,16 +133,35 @@ uint32_t window_file(struct window *w, uint32_t number, const struct binary_key 
     return *remark = w->file.n - 1;
 }
 
-bool window_wants(const struct window *w, uint32_t file, uint32_t pid)
+static bool has_room(const struct window *w, const struct process *process)
 {
-    const struct window_file *f = &w->file.p[file];
-    return f->fd < 0 && f->pid != pid && w->n_open < WINDOW_OPEN_MAX;
+    return w->n_open < WINDOW_OPEN_MAX || w->open_of[process->user % WINDOW_USERS] + 1 < w->open_of[w->most];
 }
 
-void window_met(struct window *w, uint32_t file, uint32_t pid, struct bytes path, int fd)
+bool window_wants(const struct window *w, uint32_t file, const struct process *process)
+{
+    const struct window_file *f = &w->file.p[file];
+    return f->fd < 0 && f->pid != process->pid && has_room(w, process);
+}
+
+/* Closes the file that was met last of the user's who has most. */
+static void make_room(struct window *w)
+{
+    uint32_t i = w->file.n - 1;
+    while (w->file.p[i].fd < 0 || w->file.p[i].user != w->most)
+        i--;
+    close(take_fd(&w->file.p[i].fd));
+    w->n_open--;
+    w->open_of[w->most]--;
+    for (uint32_t user = 0; user < WINDOW_USERS; user++)
+        if (w->open_of[user] > w->open_of[w->most])
+            w->most = user;
+}
+
+void window_met(struct window *w, uint32_t file, const struct process *process, struct bytes path, int fd)
 {
     struct window_file *f = &w->file.p[file];
-    f->pid = pid;
+    f->pid = process->pid;
     char *copy = strndup((const char *)path.p, path.n);
     if (copy) {
         free(f->path);
@@ -150,12 +169,17 @@ void window_met(struct window *w, uint32_t file, uint32_t pid, struct bytes path
     } /* else only its build id is left to look for its debug file by */
     if (fd < 0)
         return;
-    if (f->fd >= 0 || w->n_open >= WINDOW_OPEN_MAX) {
+    if (f->fd >= 0 || !has_room(w, process)) {
         close(fd);
         return;
     }
+    if (w->n_open == WINDOW_OPEN_MAX)
+        make_room(w);
     f->fd = fd;
+    f->user = process->user % WINDOW_USERS;
     w->n_open++;
+    if (++w->open_of[f->user] > w->open_of[w->most])
+        w->most = f->user;
 }
 
 uint32_t window_word(struct window *w, const struct process *process, const struct sample_frame *frame,
@@ -221,6 +245,7 @@ static void let_go(struct window *w)
     vec_clear(&w->file);
     vec_clear(&w->process);
     w->n_open = 0;
+    memset(w->open_of, 0, sizeof w->open_of);
 }
 
 void window_clear(struct window *w)

@@ -51,8 +51,11 @@ struct frame {
 /* What samples and stacks of one window may take: a window goes on while the one before it is being named,
  * and on a large host an hour of deep stacks would be gigabytes. What is above is counted as dropped. */
 #define WINDOW_BYTES_MAX (256u << 20)
-/* Files that a window keeps open; two windows' are far below the descriptors main.c asks for. */
+/* Files that a window keeps open; two windows' are far below the descriptors main.c asks for. When all are,
+ * who has fewer than another user has one of his closed: nobody's programs, however many, take others' names.
+ * Users are told apart by the low bits of their numbers. */
 #define WINDOW_OPEN_MAX 256u
+#define WINDOW_USERS    64u
 
 /* Words of runtimes; what is above is a frame without a name. */
 #define WINDOW_WORDS_MAX 262144u
@@ -78,9 +81,10 @@ struct window_process {
 struct window_file {
     uint32_t number; /* the collector's own, for window_file */
     struct binary_key key;
-    int fd;       /* the window's, or whoever took it and put -1 here; -1: could not be opened */
-    uint32_t pid; /* where it was met last … */
-    char *path;   /* … and as what; never NULL */
+    int fd;        /* the window's, or whoever took it and put -1 here; -1: could not be opened */
+    uint32_t user; /* whose it counts as while it is open (WINDOW_USERS) */
+    uint32_t pid;  /* where it was met last … */
+    char *path;    /* … and as what; never NULL */
 };
 
 /* A runtime's word. */
@@ -115,12 +119,14 @@ struct window {
     VEC(struct window_time) time;
     VEC(struct window_process) process;
     VEC(struct window_file) file;
-    uint32_t n_open;              /* of the files */
-    struct intern words;          /* by process and struct sample_frame */
-    VEC(struct window_word) word; /* by number in words */
-    size_t bytes;                 /* of samples and stacks, about */
-    uint64_t dropped;             /* since the last clear: over a limit, or memory was out */
-    uint64_t unwanted;            /* hits that are not to be sent (targets_thin) */
+    uint32_t n_open;                /* of the files … */
+    uint32_t open_of[WINDOW_USERS]; /* … by user */
+    uint32_t most;                  /* of these, one that has most */
+    struct intern words;            /* by process and struct sample_frame */
+    VEC(struct window_word) word;   /* by number in words */
+    size_t bytes;                   /* of samples and stacks, about */
+    uint64_t dropped;               /* since the last clear: over a limit, or memory was out */
+    uint64_t unwanted;              /* hits that are not to be sent (targets_thin) */
 };
 
 #define WINDOW_NO_TIME    UINT32_MAX
@@ -153,12 +159,12 @@ static inline struct bytes window_context(const struct window *w, uint32_t conte
  * file for the next call. UINT32_MAX when memory is out. */
 uint32_t window_file(struct window *w, uint32_t number, const struct binary_key *key, uint32_t *remark);
 
-/* Whether this process's mapping of a file should be opened for window_met: it is not open, and was not tried
- * by this process before. */
-bool window_wants(const struct window *w, uint32_t file, uint32_t pid);
+/* Whether this process's mapping of a file should be opened for window_met: it is not open, was not tried by
+ * this process before, and there is room for its user. */
+bool window_wants(const struct window *w, uint32_t file, const struct process *process);
 
 /* Says where a file was met; takes `fd` over in any case, which may be negative. */
-void window_met(struct window *w, uint32_t file, uint32_t pid, struct bytes path, int fd);
+void window_met(struct window *w, uint32_t file, const struct process *process, struct bytes path, int fd);
 
 /* The number of a runtime's word in the window; *ret_is_new: it is to be put into window.word. UINT32_MAX
  * when memory or WINDOW_WORDS_MAX is out. */

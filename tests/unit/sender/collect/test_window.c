@@ -132,13 +132,14 @@ UNIT(a_file_is_open_once_in_a_window)
     ck_assert_uint_eq(window_file(&w, 7, &x, &at_x), 0);
     ck_assert_uint_eq(window_file(&w, 8, &y, &at_y), 1);
     ck_assert_uint_eq(window_file(&w, 7, &x, &at_x), 0);
-    ck_assert(window_wants(&w, 0, 10));
-    window_met(&w, 0, 10, BYTES_LIT("/bin/x"), -1); /* its process was gone */
-    ck_assert(!window_wants(&w, 0, 10) && window_wants(&w, 0, 11));
+    const struct process in[] = {{.pid = 10}, {.pid = 11}, {.pid = 12}, {.pid = 13}};
+    ck_assert(window_wants(&w, 0, &in[0]));
+    window_met(&w, 0, &in[0], BYTES_LIT("/bin/x"), -1); /* its process was gone */
+    ck_assert(!window_wants(&w, 0, &in[0]) && window_wants(&w, 0, &in[1]));
     int fd = open("/dev/null", O_RDONLY), second = open("/dev/null", O_RDONLY);
-    window_met(&w, 0, 11, BYTES_LIT("/bin/x"), fd);
-    window_met(&w, 0, 12, BYTES_LIT("/bin/x"), second);
-    ck_assert(!window_wants(&w, 0, 13) && is_open(fd) && !is_open(second));
+    window_met(&w, 0, &in[1], BYTES_LIT("/bin/x"), fd);
+    window_met(&w, 0, &in[2], BYTES_LIT("/bin/x"), second);
+    ck_assert(!window_wants(&w, 0, &in[3]) && is_open(fd) && !is_open(second));
     ck_assert_uint_eq(w.n_open, 1);
     ck_assert_str_eq(w.file.p[0].path, "/bin/x");
     ck_assert_uint_eq(window_file(&other, 8, &y, &at_y), 0); /* another window, other indices */
@@ -146,4 +147,39 @@ UNIT(a_file_is_open_once_in_a_window)
     ck_assert_int_lt(other.file.p[1].fd, 0);
     window_clear(&w);
     ck_assert(!is_open(fd));
+}
+
+/* As many files of a user's as he has processes to run them in. */
+static uint32_t open_files(struct window *w, uint32_t user, uint32_t n)
+{
+    const struct binary_key key = {.inode = 1};
+    uint32_t n_wanted = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct process process = {.pid = user + i + 1, .user = user};
+        uint32_t remark = UINT32_MAX, at = window_file(w, w->file.n + 1, &key, &remark);
+        if (!window_wants(w, at, &process))
+            continue;
+        n_wanted++;
+        window_met(w, at, &process, BYTES_LIT("/bin/x"), open("/dev/null", O_RDONLY));
+    }
+    return n_wanted;
+}
+
+UNIT(one_user_s_files_leave_others_room)
+{
+    cleanup(window_release) struct window w = {0};
+    ck_assert_uint_eq(open_files(&w, 1000, WINDOW_OPEN_MAX + 10), WINDOW_OPEN_MAX);
+    ck_assert_uint_eq(open_files(&w, 2000, WINDOW_OPEN_MAX), WINDOW_OPEN_MAX / 2);
+    ck_assert_uint_eq(open_files(&w, 0, 10), 10);
+    ck_assert_uint_eq(open_files(&w, 1000, 10), 0); /* he has as many as anybody */
+    ck_assert_uint_eq(w.n_open, WINDOW_OPEN_MAX);
+    uint32_t n_open = 0, n_root = 0;
+    for (uint32_t i = 0; i < w.file.n; i++) {
+        n_open += w.file.p[i].fd >= 0;
+        n_root += w.file.p[i].fd >= 0 && w.file.p[i].user == 0;
+    }
+    ck_assert_uint_eq(n_open, WINDOW_OPEN_MAX);
+    ck_assert_uint_eq(n_root, 10);
+    window_clear(&w);
+    ck_assert_uint_eq(open_files(&w, 0, 10), 10);
 }
