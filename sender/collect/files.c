@@ -13,6 +13,7 @@
 struct entry {
     struct file file;
     uint32_t number;
+    uint32_t user;   /* whose process led to it */
     uint32_t idle;   /* windows without a sample */
     bool is_written; /* over: it is found no more */
     struct elf_segment *segment;
@@ -94,22 +95,6 @@ static void entry_read(struct entry *e, struct source *s, struct allowance *user
     e->n_segments = (uint32_t)n;
 }
 
-static struct entry *add(struct files *f, const struct binary_key *key)
-{
-    uint32_t i = 0;
-    while (i < FILES_MAX && f->entry[i])
-        i++;
-    if (i == FILES_MAX || hash_table_reserve(&f->by_key, 1) < 0)
-        return NULL;
-    struct entry *e = f->entry[i] = calloc(1, sizeof *e);
-    if (!e)
-        return NULL;
-    e->number = i + 1;
-    e->file.key = *key;
-    (void)hash_table_add(&f->by_key, hash_table_at(&f->by_key, hash_of(key)), i);
-    return e;
-}
-
 static void lose_key(struct files *f, struct entry *e)
 {
     if (!e->is_written)
@@ -127,11 +112,57 @@ static void forget(struct files *f, struct entry *e)
     entry_free(e);
 }
 
+/* Of two places the one whose file was in no sample for longer. FILES_MAX, or one whose file was in one of
+ * this window, is none. */
+static uint32_t idler(const struct files *f, uint32_t a, uint32_t b)
+{
+    uint32_t idle = a < FILES_MAX ? f->entry[a]->idle : 0;
+    return f->entry[b]->idle > idle ? b : a;
+}
+
+/* A place for a file of a user's; FILES_MAX: there is none. */
+static uint32_t place_for(struct files *f, uint32_t user)
+{
+    uint32_t n_own = 0, empty = FILES_MAX, own = FILES_MAX, any = FILES_MAX;
+    for (uint32_t i = 0; i < FILES_MAX; i++) {
+        if (!f->entry[i]) {
+            empty = min_of(empty, i);
+            continue;
+        }
+        any = idler(f, any, i);
+        if (f->entry[i]->user == user) {
+            own = idler(f, own, i);
+            n_own++;
+        }
+    }
+    if (n_own >= FILES_USER_MAX)
+        return own;
+    return empty < FILES_MAX ? empty : any;
+}
+
+static struct entry *add(struct files *f, const struct binary_key *key, uint32_t user)
+{
+    uint32_t i = place_for(f, user);
+    if (i == FILES_MAX || hash_table_reserve(&f->by_key, 1) < 0)
+        return NULL;
+    if (f->entry[i])
+        forget(f, f->entry[i]);
+    struct entry *e = f->entry[i] = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->number = i + 1;
+    e->user = user;
+    e->file.key = *key;
+    (void)hash_table_add(&f->by_key, hash_table_at(&f->by_key, hash_of(key)), i);
+    return e;
+}
+
 uint32_t files_add(struct files *f, const struct binary_key *key, int fd, struct allowance *user)
 {
     struct stat st;
     struct source source;
-    struct entry *e = foreign_stat(fd, &st) == 0 && source_file(&source, fd) == 0 ? add(f, key) : NULL;
+    uint32_t whose = user ? allowance_user(user) : UINT32_MAX;
+    struct entry *e = foreign_stat(fd, &st) == 0 && source_file(&source, fd) == 0 ? add(f, key, whose) : NULL;
     if (!e)
         return 0;
     e->file.key.content = foreign_content(&st);
@@ -145,7 +176,7 @@ uint32_t files_add(struct files *f, const struct binary_key *key, int fd, struct
 uint32_t files_add_memory(struct files *f, const struct binary_key *key, struct bytes image)
 {
     struct source source = source_memory(image);
-    struct entry *e = add(f, key);
+    struct entry *e = add(f, key, UINT32_MAX);
     if (!e)
         return 0;
     entry_read(e, &source, NULL);
@@ -156,6 +187,7 @@ uint32_t files_check(struct files *f, uint32_t number, int fd, struct allowance 
 {
     struct stat st;
     struct entry *e = f->entry[number - 1];
+    e->idle = 0; /* the number may be a window's already: it is nobody else's in this one */
     if (foreign_stat(fd, &st) < 0)
         return 0;
     if (foreign_content_is(foreign_content(&st), e->file.key.content))

@@ -16,8 +16,10 @@
 
 struct files;
 
-/* Files held; beyond it the addresses of a new one stay those of the process. As many as have names. */
-#define FILES_MAX BINARIES_MAX
+/* Files held, as many as have names; and those of one user's processes at most. For a new one there leaves
+ * who was in no sample for longest. If all were in this window's, its addresses stay those of the process. */
+#define FILES_MAX      BINARIES_MAX
+#define FILES_USER_MAX (FILES_MAX / 2)
 /* A file that was in no sample for this many windows is forgotten: before its names are, so that what is
  * known here is known there. */
 #define FILES_IDLE_WINDOWS (BINARIES_IDLE_WINDOWS / 2)
@@ -32,7 +34,8 @@ struct files *files_new(void);
 struct files *files_free(struct files *f); /* returns NULL */
 
 /* The number of a file met before, from 1, as it was found last, whatever its key says of its content; 0:
- * unknown. Numbers hold until files_sweep. */
+ * unknown. Numbers of files that were in a sample since files_sweep hold until the next; those of others,
+ * until a file is added. */
 uint32_t files_find(const struct files *f, const struct binary_key *key);
 
 /* The number of the file that frames mean by a serial (struct sample_frame), as files_remember was told; 0:
@@ -46,8 +49,7 @@ void files_remember(struct files *f, uint32_t serial, uint32_t number);
 #define FILES_OPENING  8192u
 
 /* Adds a file by its headers, which are read here at that user's cost (NULL: nobody's); the descriptor stays
- * the caller's, and tells the content of the key. Its number; 0 when memory, FILES_MAX or the allowance is
- * out. */
+ * the caller's, and tells the content of the key. Its number; 0 when memory, room or the allowance is out. */
 uint32_t files_add(struct files *f, const struct binary_key *key, int fd, struct allowance *user);
 
 /* The same for an ELF image in memory. */

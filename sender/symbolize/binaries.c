@@ -223,27 +223,43 @@ static void entry_read(struct binaries *b, struct entry *e)
     e->names = has_names ? open_names(b, e) : NULL;
 }
 
-static uint32_t add(struct binaries *b, const struct binary_key *key, const char *name, struct entry *fresh)
-{
-    for (uint32_t i = 0; fresh && i < BINARIES_MAX; i++) {
-        if (b->entry[i])
-            continue;
-        fresh->binary.key = *key;
-        snprintf(fresh->binary.name, sizeof fresh->binary.name, "%s", name);
-        entry_read(b, fresh);
-        b->entry[i] = fresh;
-        b->n++;
-        return i + 1;
-    }
-    free(fresh);
-    return 0;
-}
-
 static void forget(struct binaries *b, uint32_t i)
 {
     entry_free(b, b->entry[i]);
     b->entry[i] = NULL;
     b->n--;
+}
+
+/* An empty place, or that of the file that is idle for longest; BINARIES_MAX: all are of this window. */
+static uint32_t place_for(struct binaries *b)
+{
+    uint32_t found = BINARIES_MAX, idle = 0;
+    for (uint32_t i = 0; i < BINARIES_MAX; i++) {
+        if (!b->entry[i])
+            return i;
+        if (b->entry[i]->idle > idle) {
+            idle = b->entry[i]->idle;
+            found = i;
+        }
+    }
+    return found;
+}
+
+static uint32_t add(struct binaries *b, const struct binary_key *key, const char *name, struct entry *fresh)
+{
+    uint32_t i = fresh ? place_for(b) : BINARIES_MAX;
+    if (i == BINARIES_MAX) {
+        free(fresh);
+        return 0;
+    }
+    if (b->entry[i])
+        forget(b, i);
+    fresh->binary.key = *key;
+    snprintf(fresh->binary.name, sizeof fresh->binary.name, "%s", name);
+    entry_read(b, fresh);
+    b->entry[i] = fresh;
+    b->n++;
+    return i + 1;
 }
 
 uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const char *name, int fd,
@@ -337,7 +353,10 @@ bool binaries_reopen(struct binaries *b, uint32_t number, int fd)
 void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user)
 {
     struct entry *e = number - 1 < BINARIES_MAX ? entry_of(b, number) : NULL;
-    if (e && !e->is_memory)
+    if (!e)
+        return;
+    e->idle = 0;
+    if (!e->is_memory)
         e->source.allowance = user;
 }
 

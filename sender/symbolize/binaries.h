@@ -23,7 +23,8 @@
 
 struct binaries;
 
-/* Files held; beyond it the addresses of a new one stay as they are. */
+/* Files held; for a new one there leaves who was in no sample for longest. If all were in this window's, its
+ * addresses stay as they are. */
 #define BINARIES_MAX 2048u
 /* Files open at once: far below the usual limit of 1024 descriptors. */
 #define BINARIES_OPEN_MAX 256u
@@ -90,12 +91,13 @@ bool binary_key_is(const struct binary_key *a, const struct binary_key *b);
 /* Whether an open file has what it had when it got its key. */
 bool binary_is_as_written(const struct binary_key *key, int fd);
 
-/* The number of a file met before, from 1; 0: unknown. Numbers hold until binaries_sweep. */
+/* The number of a file met before, from 1; 0: unknown. It holds until one is added, or from binaries_charge
+ * on until binaries_sweep; that of one that was added likewise. */
 uint32_t binaries_find(const struct binaries *b, const struct binary_key *key);
 
 /* Adds a file: reads its headers, at that user's cost (NULL: nobody's), and keeps the descriptor, which is
  * taken over in any case, until binaries_resolve. Its number, or 0 when something else has been written in
- * it since, or memory, BINARIES_MAX, BINARIES_OPEN_MAX or the allowance is out. */
+ * it since, or memory, room, BINARIES_OPEN_MAX or the allowance is out. */
 uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const char *name, int fd,
                       struct allowance *user);
 
@@ -111,7 +113,8 @@ const struct binary *binaries_get(const struct binaries *b, uint32_t number);
 void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char *path);
 
 /* Says who pays for reading a file from now on, until binaries_resolve: whose process led to it. What the
- * allowance does not reach is named when there is some again. */
+ * allowance does not reach is named when there is some again. The file is one of this window's now: its
+ * number holds until binaries_sweep. */
 void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user);
 
 /* Takes over a descriptor of the same file; true: it is open now. What has been written in it since is not

@@ -111,15 +111,35 @@ UNIT(a_file_without_samples_is_forgotten)
     files_free(f);
 }
 
-UNIT(there_is_a_limit)
+/* Adds files of a user's, and how many of them there was room for. */
+static uint32_t add_files(struct files *f, int fd, uint32_t user, uint64_t first, uint32_t n)
+{
+    struct allowance all = {.left = INT64_MAX / 2}, of = {.left = INT64_MAX / 2, .from = &all, .user = user};
+    uint32_t added = 0;
+    for (uint32_t i = 0; i < n; i++)
+        added += files_add(f, &(struct binary_key){.inode = first + i}, fd, &of) != 0;
+    return added;
+}
+
+static uint32_t found(const struct files *f, uint64_t inode)
+{
+    return files_find(f, &(struct binary_key){.inode = inode});
+}
+
+UNIT(one_user_s_files_leave_others_room)
 {
     struct files *f = unit_made(files_new());
-    for (uint32_t i = 0; i < FILES_MAX; i++) {
-        struct binary_key key = {.inode = i + 1};
-        ck_assert_uint_ne(files_add_memory(f, &key, bytes_of("x", 1)), 0);
-    }
-    struct binary_key above = {.inode = FILES_MAX + 1};
-    ck_assert_uint_eq(files_add_memory(f, &above, bytes_of("x", 1)), 0);
-    ck_assert_uint_ne(files_find(f, &(struct binary_key){.inode = FILES_MAX}), 0);
+    int fd = open("/dev/null", O_RDONLY);
+    ck_assert_uint_eq(add_files(f, fd, 1000, 1, FILES_USER_MAX + 10), FILES_USER_MAX);
+    ck_assert_uint_eq(add_files(f, fd, 1001, 100000, FILES_USER_MAX), FILES_USER_MAX);
+    ck_assert_uint_eq(add_files(f, fd, 0, 200000, 1), 0); /* all are of this window, whose numbers hold */
+    files_sweep(f);
+    uint64_t at;
+    (void)files_address(f, found(f, 1), 0, &at);
+    ck_assert_uint_eq(add_files(f, fd, 1000, 10000, 1), 1); /* in the place of one that has no sample yet */
+    ck_assert(found(f, 1) && !found(f, 2) && found(f, 3) && found(f, 10000));
+    ck_assert_uint_eq(add_files(f, fd, 0, 200000, 1), 1);
+    ck_assert(found(f, 200000) && found(f, 1) && !found(f, 3));
+    close(fd);
     files_free(f);
 }

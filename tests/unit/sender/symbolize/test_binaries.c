@@ -217,6 +217,24 @@ UNIT(idle_files_are_forgotten)
     binaries_free(b);
 }
 
+UNIT(who_is_idle_for_longest_makes_room)
+{
+    struct binaries *b = unit_made(binaries_new());
+    const struct bytes image = bytes_of("x", 1);
+    for (uint32_t i = 1; i <= BINARIES_MAX; i++)
+        ck_assert_uint_eq(binaries_add_memory(b, &(struct binary_key){.inode = i}, "x", image), i);
+    const struct binary_key one_more = {.inode = BINARIES_MAX + 1};
+    ck_assert_uint_eq(binaries_add_memory(b, &one_more, "x", image), 0); /* all are of this window */
+    binaries_sweep(b);
+    binaries_charge(b, 1, NULL);
+    ck_assert_uint_eq(binaries_add_memory(b, &one_more, "x", image), 2);
+    ck_assert_uint_eq(binaries_find(b, &one_more), 2);
+    ck_assert_uint_eq(binaries_find(b, &(struct binary_key){.inode = 1}), 1);
+    ck_assert_uint_eq(binaries_find(b, &(struct binary_key){.inode = 2}), 0);
+    ck_assert_uint_eq(binaries_counts(b).files, BINARIES_MAX);
+    binaries_free(b);
+}
+
 UNIT(no_more_files_are_open_than_allowed)
 {
     struct binaries *b = unit_made(binaries_new());
