@@ -69,10 +69,11 @@ static __always_inline struct hotspot_known *hotspot_entry(__u64 ip)
 #include "bpf/hotspot_step.h"
 
 /* Filled by user space, by RUNTIME_PLACE_KEY. Who has any has one of RUNTIME_NATIVE as well, which says just
- * that: for all others one look is enough when they begin, become another program and end. */
+ * that: for all others one look is enough when they begin, become another program and end. A child of whom
+ * there is no room for is asked for when it is sampled, and user space makes some. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 4096); /* made as they are needed */
+    __uint(max_entries, RUNTIME_PLACES); /* made as they are needed */
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, __u64);
     __type(value, struct runtime_place);
@@ -417,15 +418,18 @@ __attribute__((noinline)) int find_place(__u32 slot, __u32 runtime)
     SCRATCH_OR_RETURN(slot, 0);
     struct runtime_walk *r = &s->walk.runtime;
     __u64 key = RUNTIME_PLACE_KEY(s->head.pid, runtime);
-    const struct runtime_place *place = bpf_map_lookup_elem(&runtime_places, &key);
+    struct runtime_place *place = bpf_map_lookup_elem(&runtime_places, &key);
     int may_tell = change_to(r, runtime);
     r->has_place = may_tell && place && place->start == s->head.start;
     if (!may_tell)
         return 0;
-    if (!r->has_place)
+    if (!r->has_place) {
         want_place(s, runtime);
-    else
-        __builtin_memcpy(&r->place, place, sizeof r->place);
+        return 0;
+    }
+    if (place->used != RUNTIME_PLACE_TIME(s->head.time))
+        place->used = RUNTIME_PLACE_TIME(s->head.time);
+    __builtin_memcpy(&r->place, place, sizeof r->place);
     return 0;
 }
 
@@ -578,6 +582,7 @@ static __always_inline void inherit_places(__u32 parent, __u32 pid, __u64 start)
             continue;
         struct runtime_place own = *place;
         own.start = start;
+        own.used = 0;
         bpf_map_update_elem(&runtime_places, &to, &own, BPF_ANY);
     }
 }

@@ -50,15 +50,19 @@ enum runtime_step {
 /* Of what a step remembers, the word that is 0 when there is nothing more to come. */
 #define RUNTIME_NEXT_WORD 1u
 
-/* Places are kept by this. */
+/* Places are kept by this, so many. */
 #define RUNTIME_PLACE_KEY(pid, runtime) ((bpf_u64)(runtime) << 32 | (pid))
+#define RUNTIME_PLACES                  4096u
 
 /* What the step of a runtime has to know of a process: filled by user space, which is asked for it when a
  * walk meets the runtime's code in a process without one. */
-#define RUNTIME_PLACE_WORDS 24u
+#define RUNTIME_PLACE_WORDS    24u
+#define RUNTIME_PLACE_TIME(ns) ((bpf_u32)((ns) >> 30)) /* seconds, about */
 struct runtime_place {
     bpf_u64 start;   /* of the process, as in struct sample_head: no other one with its pid */
     bpf_u32 runtime; /* enum runtime_tag */
+    bpf_u32 used;    /* when a walk looked for it last: RUNTIME_PLACE_TIME; 0: none has */
+    bpf_u32 user;    /* whose process it is */
     bpf_u32 zero;
     bpf_u64 word[RUNTIME_PLACE_WORDS]; /* the runtime's own: addresses, offsets */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler as its files share it: sampler.c (life, what comes out), programs.c (which BPF programs, with
+ * The sampler as its files share it: sampler.c (life, what comes out), places.c (what is known of processes),
+ * programs.c (which BPF programs, with
  * what constants and how large maps), clocks.c (an event on each CPU), probes.c (functions).
  */
 #ifndef SENDER_ATTACH_PARTS_H

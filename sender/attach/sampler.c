@@ -68,47 +68,6 @@ int sampler_rule(struct sampler *s, const struct filter_rule *rule, bool is_ther
     return r < 0 ? -errno : 0;
 }
 
-/* Puts what a process publishes where the kernel side looks. 0 or -errno, and counted. */
-static int put_place(struct sampler *s, struct bpf_map *map, const void *key, const void *place)
-{
-    if (bpf_map_update_elem(bpf_map__fd(map), key, place, BPF_ANY) == 0)
-        return 0;
-    int r = -errno;
-    __atomic_fetch_add(&s->places_refused, 1, __ATOMIC_RELAXED);
-    return r;
-}
-
-int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *place)
-{
-    int fd = bpf_map__fd(s->skel->maps.context_places);
-    volatile __u32 *n = &s->skel->bss->n_context_places;
-    if (!place) {
-        if (*n)
-            (void)bpf_map_delete_elem(fd, &pid); /* which an execve may have done already */
-        return 0;
-    }
-    int r = put_place(s, s->skel->maps.context_places, &pid, place);
-    if (r == 0)
-        *n = 1; /* from now on there may be some */
-    return r;
-}
-
-int sampler_runtime(struct sampler *s, uint32_t pid, const struct runtime_place *place)
-{
-    uint64_t key = RUNTIME_PLACE_KEY(pid, place->runtime), any = RUNTIME_PLACE_KEY(pid, RUNTIME_NATIVE);
-    int r = put_place(s, s->skel->maps.runtime_places, &any, place);
-    r = r < 0 ? r : put_place(s, s->skel->maps.runtime_places, &key, place);
-    if (r == 0)
-        *(volatile __u32 *)&s->skel->bss->n_runtime_places = 1; /* from now on there may be some */
-    return r;
-}
-
-bool sampler_runtime_of(const struct sampler *s, uint32_t pid, uint32_t runtime, struct runtime_place *ret)
-{
-    uint64_t key = RUNTIME_PLACE_KEY(pid, runtime);
-    return bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.runtime_places), &key, ret) == 0;
-}
-
 static int attach_one(struct bpf_program *program, struct bpf_link **link)
 {
     if (bpf_program__fd(program) < 0)

@@ -103,7 +103,8 @@ int sampler_rule(struct sampler *s, const struct filter_rule *rule, bool is_ther
 int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *place);
 
 /* Says where a runtime has its state in a process, which the kernel side asked for (sample_want); it forgets
- * by itself when the process ends or becomes another program. 0; -E2BIG: of too many; -errno. Any thread. */
+ * by itself when the process ends or becomes another program, and, of too many, those that were not sampled
+ * lately, or of the user who has most (place->user). 0; -E2BIG: none of them; -errno. Any thread. */
 int sampler_runtime(struct sampler *s, uint32_t pid, const struct runtime_place *place);
 
 /* What was said last. False: nothing, or it was forgotten. Any thread. */

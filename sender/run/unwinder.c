@@ -124,20 +124,27 @@ static void say_not_known(struct unwinder *u, const struct met *met, const struc
 static int prepare_by(struct unwinder *u, const struct met *met, struct runtime_process *process,
                       const struct region *region)
 {
-    struct runtime_place place = {.start = met->start, .runtime = met->runtime};
+    struct allowance *allowance = process->memory->allowance;
+    struct runtime_place place = {
+        .start = met->start, .runtime = met->runtime, .user = allowance_user(allowance)};
     struct source file;
     autoclose int fd = opener_mapped(u->opener, met->folder, region->start, region->end);
     int r = fd < 0 ? fd : source_file(&file, fd);
     if (r < 0)
         return r;
-    file.allowance = process->memory->allowance;
+    file.allowance = allowance;
     process->file = &file;
     process->region = region;
     r = elf_bias(&file, region->offset, region->start, &process->bias) ? 0 : -ENOENT;
     r = r < 0 ? r : runtime_of(met->runtime)->prepare(process, &place);
     if (r == RUNTIME_NOT_KNOWN)
         say_not_known(u, met, process, region, fd);
-    return r != 0 ? r : sampler_runtime(u->sampler, met->pid, &place);
+    if (r != 0)
+        return r;
+    uint64_t begun = clock_thread();
+    r = sampler_runtime(u->sampler, met->pid, &place);
+    allowance_charge(allowance, ALLOWANCE_OF_NS(clock_thread() - begun)); /* it may have made room */
+    return r;
 }
 
 /* Asks the runtime for its place in a process whose mappings were read: by the file that its code was met in;

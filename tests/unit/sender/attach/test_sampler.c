@@ -3,6 +3,7 @@
 #include "tests/lib/unit.h"
 
 #include <bpf/bpf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/bpf.h>
@@ -446,6 +447,45 @@ UNIT(who_finds_no_room_is_counted)
     ck_assert_uint_eq(refused, 3);
     ck_assert_uint_eq(sampler_counts(s).places_refused, 3);
     ck_assert_int_eq(sampler_place(s, 0x40000001, &place), 0);
+    sampler_close(s);
+}
+
+static int put_runtime(struct sampler *s, uint32_t pid, uint32_t user)
+{
+    const struct runtime_place place = {.start = 1, .runtime = RUNTIME_CPYTHON, .user = user};
+    return sampler_runtime(s, pid, &place);
+}
+
+static bool has_runtime(const struct sampler *s, uint32_t pid)
+{
+    struct runtime_place place;
+    return sampler_runtime_of(s, pid, RUNTIME_CPYTHON, &place);
+}
+
+/* Whoever forks has his children known; they do not keep others' runtimes out. */
+UNIT(one_user_s_runtimes_leave_others_room)
+{
+    struct seen seen = {0};
+    struct sampler *s = open_or_skip(&(struct sampler_options){.frequency = 1}, &seen);
+    const uint32_t own = (uint32_t)getpid(), first = 0x40000000, n = RUNTIME_PLACES / 2 - 2;
+    ck_assert_int_eq(put_runtime(s, own, 1000), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    bool is_inherited = has_runtime(s, (uint32_t)child);
+    for (uint32_t i = 0; i < n; i++)
+        ck_assert_int_eq(put_runtime(s, first + i, 1000), 0);
+    ck_assert_int_eq(put_runtime(s, first + n, 1000), 0); /* instead of who was never met */
+    bool is_there = has_runtime(s, (uint32_t)child);
+    kill(child, SIGKILL);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert(is_inherited && !is_there && has_runtime(s, own) && has_runtime(s, first));
+    ck_assert_int_eq(put_runtime(s, first + n + 1, 1000), -E2BIG); /* he has most himself */
+    ck_assert_uint_eq(sampler_counts(s).places_refused, 1);
+    ck_assert_int_eq(put_runtime(s, first + n + 1, 0), 0);
+    ck_assert(has_runtime(s, first + n + 1));
     sampler_close(s);
 }
 
