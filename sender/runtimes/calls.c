@@ -27,6 +27,7 @@ struct calls {
     uint32_t held;
     struct hash_table by_content;
     VEC(struct call *) call;
+    int64_t size, leaving; /* of all */
 };
 
 struct calls *calls_new(void)
@@ -94,6 +95,7 @@ static void forget(struct calls *s, struct call *call)
         hash_table_add(&s->by_content, hash_table_at(&s->by_content, last->hash),
                        last->number); /* where two were */
     }
+    s->size -= (int64_t)call_size(call);
     free(call);
     if (s->call.n < s->call.room / 8)
         shrink(s);
@@ -143,6 +145,7 @@ static struct call *add(struct calls *s, const struct call *is, const struct run
     if (is->n)
         memcpy(call->data + n_mark, name->name.p, is->n);
     call->data[n_mark + is->n] = 0;
+    s->size += (int64_t)call_size(call);
     return call;
 }
 
@@ -209,4 +212,19 @@ const struct call *call_file(const struct call *call)
 size_t call_size(const struct call *call)
 {
     return sizeof *call + mark_size(call) + call->n + 1;
+}
+
+void calls_leave(struct calls *s, int64_t n)
+{
+    pthread_mutex_lock(&s->lock);
+    s->leaving += n;
+    pthread_mutex_unlock(&s->lock);
+}
+
+size_t calls_size(struct calls *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int64_t size = s->size - s->leaving;
+    pthread_mutex_unlock(&s->lock);
+    return size > 0 ? (size_t)size : 0;
 }

@@ -41,4 +41,10 @@ const struct call *call_file(const struct call *call);
 /* The bytes that it takes without those two. */
 size_t call_size(const struct call *call);
 
+/* Says that holders of so many bytes are to let go of them; or, negative, that they have. */
+void calls_leave(struct calls *s, int64_t n);
+
+/* The bytes of all there are but for those. */
+size_t calls_size(struct calls *s);
+
 #endif

@@ -47,6 +47,7 @@ struct word_table {
     VEC(struct word *) block; /* of BLOCK_WORDS, by number there */
     uint32_t n;               /* words in them */
     struct calls *calls;
+    int64_t n_leaving; /* what was said to leave with it (calls_leave) */
     /* The words' thread's. */
     VEC(const struct call *) former; /* what words were called, which somebody may still look at */
     struct intern likenesses;
@@ -97,6 +98,7 @@ static void table_let_go(struct word_table *t)
         call_let_go(t->calls, word_call(word_at(t, i)));
     for (uint32_t i = 0; i < t->former.n; i++)
         call_let_go(t->calls, t->former.p[i]);
+    calls_leave(t->calls, -t->n_leaving);
     calls_let_go(t->calls);
     hash_table_release(&t->by_frame);
     intern_release(&t->likenesses);
@@ -451,8 +453,11 @@ struct words *words_free(struct words *w)
 /* Gives no more words of a table out; the last table takes its place. */
 static void drop(struct words *w, uint32_t i)
 {
-    w->n -= w->tables.p[i]->n;
-    table_let_go(w->tables.p[i]);
+    struct word_table *t = w->tables.p[i];
+    w->n -= t->n;
+    t->n_leaving = (int64_t)atomic_load(&t->n_text);
+    calls_leave(t->calls, t->n_leaving);
+    table_let_go(t);
     w->tables.p[i] = w->tables.p[w->tables.n - 1];
     w->tables.n--;
 }
@@ -471,8 +476,31 @@ void words_sweep(struct words *w, uint64_t now)
             drop(w, i--);
 }
 
+/* The table with most text of the user's whose tables have most. Users are told apart by the low bits of
+ * their numbers. */
+static uint32_t with_most_text(const struct words *w)
+{
+    size_t of_user[64] = {0}, most_n = 0;
+    uint32_t user = 0, most = 0;
+    for (uint32_t i = 0; i < w->tables.n; i++)
+        of_user[w->tables.p[i]->of.user % 64] += atomic_load(&w->tables.p[i]->n_text);
+    for (uint32_t i = 1; i < 64; i++)
+        user = of_user[i] > of_user[user] ? i : user;
+    for (uint32_t i = 0; i < w->tables.n; i++) {
+        size_t n = atomic_load(&w->tables.p[i]->n_text);
+        if (w->tables.p[i]->of.user % 64 == user && n > most_n) {
+            most = i;
+            most_n = n;
+        }
+    }
+    return most;
+}
+
+/* What is dropped goes with the windows that have words of it: calls_size is without it at once. */
 static void make_room(struct words *w)
 {
+    while (w->tables.n > 0 && calls_size(w->calls) >= WORDS_TEXT_MAX)
+        drop(w, with_most_text(w));
     uint32_t most = 0;
     for (uint32_t i = 1; i < w->tables.n; i++)
         if (w->tables.p[i]->n > w->tables.p[most]->n)
@@ -586,8 +614,11 @@ void words_settle(struct words *w)
 struct words_counts words_counts(struct words *w)
 {
     pthread_mutex_lock(&w->lock);
-    struct words_counts counts = {
-        .processes = w->tables.n, .words = w->n, .named = w->named, .failed = w->answered - w->named};
+    struct words_counts counts = {.processes = w->tables.n,
+                                  .words = w->n,
+                                  .text = calls_size(w->calls),
+                                  .named = w->named,
+                                  .failed = w->answered - w->named};
     pthread_mutex_unlock(&w->lock);
     return counts;
 }

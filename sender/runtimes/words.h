@@ -26,8 +26,10 @@ struct word;
  * program of 10,000 functions that are called from 10,000 places has twice as many. */
 #define WORDS_TABLE_MAX  40000u
 #define WORDS_TABLE_TEXT (4u << 20)
-/* Of all processes; then the one that has most begins anew. */
-#define WORDS_MAX 200000u
+/* Of all processes; then the one that has most begins anew. And what all names may take, each once: then it
+ * is the one with most of the user's who has most. */
+#define WORDS_MAX      200000u
+#define WORDS_TEXT_MAX (16u << 20)
 /* A process without words for so long is forgotten. */
 #define WORDS_IDLE_NS 60000000000u
 /* How long names are waited for at the end of a window. */
@@ -54,6 +56,7 @@ struct words_process {
 
 struct words_counts {
     uint32_t processes, words;
+    uint64_t text;          /* bytes of names */
     uint64_t named, failed; /* found, and not, since the start; what is asked for again counts again */
 };
 

@@ -58,16 +58,20 @@ static struct sample_frame word_at(uint32_t i, uint16_t extra)
                                  .where = (uint64_t)codes[i]};
 }
 
-static struct words *begin(void)
+/* So many functions, whose names are of `length` bytes, or as long as they are. */
+static struct words *begin_with(uint32_t n_codes, int length)
 {
     struct words *w = NULL;
-    codes = mmap(NULL, CODES * sizeof *codes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    texts = calloc(CODES, 128);
+    const size_t room = 128 + (size_t)length;
+    codes = mmap(NULL, n_codes * sizeof *codes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    texts = calloc(n_codes, room);
     is_gone = false;
     unit_made(texts);
-    for (uint32_t i = 0; i < CODES; i++) {
-        char *text = texts + 128 * (size_t)i;
-        uint64_t n = (uint64_t)sprintf(text + 40, "function_%u", i), state = 0x60 | 1 << 2;
+    for (uint32_t i = 0; i < n_codes; i++) {
+        char *text = texts + room * i;
+        int n_text = sprintf(text + 40, "function_%u", i);
+        uint64_t n = (uint64_t)(length ? sprintf(text + 40, "function_%0*u", length - 9, i) : n_text),
+                 state = 0x60 | 1 << 2;
         memcpy(text + 16, &n, sizeof n);
         memcpy(text + 32, &state, sizeof state);
         codes[i][112 / 8] = codes[i][120 / 8] = codes[i][128 / 8] = codes[i][136 / 8] = (uint64_t)text;
@@ -77,11 +81,21 @@ static struct words *begin(void)
     return w;
 }
 
-static void end(struct words *w)
+static struct words *begin(void)
+{
+    return begin_with(CODES, 0);
+}
+
+static void end_with(struct words *w, uint32_t n_codes)
 {
     words_free(w);
-    munmap(codes, CODES * sizeof *codes);
+    munmap(codes, n_codes * sizeof *codes);
     free(texts);
+}
+
+static void end(struct words *w)
+{
+    end_with(w, CODES);
 }
 
 UNIT(each_word_gets_its_name_once)
@@ -253,6 +267,36 @@ UNIT(a_process_with_too_many_begins_anew)
     ck_assert_uint_eq(words_counts(w).processes, 0);
     word_let_go(first);
     end(w);
+}
+
+/* A name and a file of 500 bytes for each word, of several processes of a user's. */
+UNIT(names_take_no_more_than_they_may_and_leave_others_theirs)
+{
+    const uint32_t n = 17000;
+    struct words *w = begin_with(n, 500);
+    struct words_process of = self(), other = {.serial = 9, .pid = of.pid, .user = 1, .start = of.start};
+    struct sample_frame frame = word_at(0, 0);
+    struct word *word = words_ask(w, &other, &frame, 1);
+    unit_made(word);
+    word_let_go(word);
+    for (uint32_t i = 1; i < n; i++) {
+        frame = word_at(i, 0);
+        of.serial = 1 + i % 8;
+        of.user = 64 * (i % 2); /* two whose low bits are the same */
+        word = words_ask(w, &of, &frame, 1);
+        unit_made(word);
+        word_let_go(word);
+        if (i % 500 == 0)
+            words_settle(w);
+        ck_assert_uint_lt(words_counts(w).text, WORDS_TEXT_MAX + 500 * 1200);
+    }
+    words_settle(w);
+    ck_assert_uint_lt(words_counts(w).words, n - 1000);
+    frame = word_at(0, 0);
+    word = words_ask(w, &other, &frame, 1);
+    ck_assert(unit_made(word) && word_call(word));
+    word_let_go(word);
+    end_with(w, n);
 }
 
 UNIT(processes_of_one_program_have_their_names_in_common)
