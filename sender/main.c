@@ -255,6 +255,12 @@ static int run(struct program *p)
     return status;
 }
 
+/* Who still names finds all closed then, for which libuv aborts. */
+static void leave(int number)
+{
+    _exit(EXIT_FAILED);
+}
+
 int main(int argc, char **argv)
 {
     static struct program p;
@@ -293,6 +299,7 @@ int main(int argc, char **argv)
         status = EXIT_FAILED;
     }
     if (p.is_late) {
+        signal(SIGABRT, leave);
         syscall(SYS_close_range, 3, ~0u, 0); /* who runs an errand shares them, and may stay */
         _exit(status);
     }

@@ -34,6 +34,7 @@ SLOW = """
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 static double cpu(void)
@@ -56,6 +57,19 @@ int open(const char *path, int flags, ...)
     if (strcmp(path, "/proc/kallsyms") == 0)
         TAKES;
     return ((int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open"))(path, flags, mode);
+}
+long syscall(long number, ...)
+{
+    va_list rest;
+    long argument[6], result;
+    va_start(rest, number);
+    for (int i = 0; i < 6; i++)
+        argument[i] = va_arg(rest, long);
+    va_end(rest);
+    result = ((long (*)(long, ...))dlsym(RTLD_NEXT, "syscall"))(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+    if (number == SYS_close_range)
+        sleep(1); /* it closes hundreds */
+    return result;
 }
 """
 SECONDS = 5
@@ -105,7 +119,9 @@ def test_names_that_take_seconds_cost_no_sample(built):
         assert said["sent"] + said["unsent"] == said["samples"] and len(receiver.hits) >= said["sent"], (last, len(receiver.hits))
 
 
-@pytest.mark.parametrize("takes, is_waited_for", [("for (int i = 0; i < 13; i++) { work(.05); sleep(1); }", True), ("sleep(13)", False)], ids=["a CPU", "a disk that is away"])
+@pytest.mark.parametrize("takes, is_waited_for", [("for (int i = 0; i < 13; i++) { work(.05); sleep(1); }", True), ("sleep(13)", False),
+                         ("{ int fd[2]; if (pipe(fd) == 0) (void)!read(fd[0], fd, 1); }", False)],
+                         ids=["a CPU", "a disk that is away", "a disk that is there again when all is closed"])
 def test_at_the_end_names_that_use_a_cpu_are_waited_for(tmp_path, takes, is_waited_for):
     """A little, as on a machine with more to do than CPUs: what was sampled is sent. For others 10 s are enough."""
     with Kinds() as receiver:
@@ -115,7 +131,7 @@ def test_at_the_end_names_that_use_a_cpu_are_waited_for(tmp_path, takes, is_wait
             code, log = sender.wait(90), sender.log()
     last = [line for line in log.splitlines() if "own use:" in line][-1]
     said = {word: int(n) for word, n in re.findall(r"(\w+)=(\d+)", last)}
-    assert ("names took longer than 10 s" in log) != is_waited_for, log
+    assert ("names took longer than" in log) != is_waited_for, log
     assert (code == 0 and said["sent"] == said["samples"] > 0) if is_waited_for else (code == 1 and said["dropped"] > 0), last
 
 
