@@ -60,28 +60,34 @@ static bool has_sup_id(const struct source *s, const struct elf_section *sup, co
                     bytes_of(own->want.build_id, own->want.build_id_n));
 }
 
-bool debugfile_matches(int fd, const struct elf *elf, uint32_t user)
+/* The source of a file that is read for another one: who pays for that pays for it. */
+static bool open_for(struct source *ret, int fd, const struct source *of)
+{
+    if (source_file(ret, fd) < 0)
+        return false;
+    ret->owner = of ? source_user(of) : UINT32_MAX;
+    ret->allowance = of ? of->allowance : NULL;
+    return true;
+}
+
+bool debugfile_matches(int fd, const struct elf *elf, const struct source *of)
 {
     struct source s;
     struct elf other;
-    if (!elf->build_id_n || source_file(&s, fd) < 0)
-        return false;
-    s.owner = user;
-    if (elf_read(&other, &s) < 0)
+    if (!elf->build_id_n || !open_for(&s, fd, of) || elf_read(&other, &s) < 0)
         return false;
     return bytes_eq(bytes_of(elf->build_id, elf->build_id_n), bytes_of(other.build_id, other.build_id_n)) ||
            has_sup_id(&s, &other.debug_sup, elf);
 }
 
-static bool has_crc(int fd, uint32_t want, uint32_t user)
+static bool has_crc(int fd, uint32_t want, const struct source *of)
 {
     uint8_t chunk[8192];
     struct source s;
     uint64_t at = 0;
     uLong crc = crc32(0, NULL, 0);
-    if (source_file(&s, fd) < 0 || s.size > DEBUGFILE_CRC_MAX)
+    if (!open_for(&s, fd, of) || s.size > DEBUGFILE_CRC_MAX)
         return false;
-    s.owner = user;
     for (size_t n; (n = source_read_some(&s, at, chunk, sizeof chunk)) > 0; at += n)
         crc = crc32(crc, chunk, (uInt)n);
     return at == s.size && crc == want;
@@ -99,13 +105,12 @@ static uint32_t owner_of(const struct source *s)
 static int try(const char *root, const char *path, const struct source *of, const struct elf *elf,
                const uint32_t *crc)
 {
-    uint32_t user = source_user(of);
-    autoclose int fd = foreign_open(root, path, 0, user);
+    autoclose int fd = foreign_open(root, path, 0, source_user(of));
     if (fd < 0)
         return fd;
     if (!foreign_may_speak(fd, owner_of(of)))
         return -EPERM;
-    bool ok = elf->build_id_n ? debugfile_matches(fd, elf, user) : crc && has_crc(fd, *crc, user);
+    bool ok = elf->build_id_n ? debugfile_matches(fd, elf, of) : crc && has_crc(fd, *crc, of);
     return ok ? take_fd(&fd) : -ENOENT;
 }
 

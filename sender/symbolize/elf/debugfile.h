@@ -24,7 +24,8 @@ int debugfile_open(const char *root, const char *path, const struct source *s, c
  * below `root`, from that file's folder on. A descriptor, or -ENOENT, or -errno. */
 int debugfile_open_alt(const char *root, int fd, const struct source *s, const struct elf *elf);
 
-/* Whether a file, to which `user`'s processes led, is the debug file of one that has a build id. */
-bool debugfile_matches(int fd, const struct elf *elf, uint32_t user);
+/* Whether a file is the debug file of one that has a build id; who pays for reading that, pays. `of` NULL:
+ * nobody does. */
+bool debugfile_matches(int fd, const struct elf *elf, const struct source *of);
 
 #endif

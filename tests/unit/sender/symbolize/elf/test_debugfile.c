@@ -94,6 +94,29 @@ UNIT(without_a_build_id_the_crc_decides)
     ck_assert_int_lt(open_for(&b, "/"), 0);
 }
 
+/* Its check sum is over all of it: whoever has many programs named by large files would have us read them
+ * all. */
+UNIT(who_has_a_check_sum_made_pays)
+{
+    cleanup(built_free) struct built b = stripped("-Wl,--build-id=none");
+    struct allowance user = {.left = 1 << 30};
+    struct source s;
+    struct elf elf;
+    char path[128];
+    snprintf(path, sizeof path, "%s/stripped", b.folder);
+    built_read(&b, "stripped", &s, &elf);
+    s.allowance = &user;
+    int fd = debugfile_open("/", path, &s, &elf);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    user.left = 1000;
+    ck_assert_int_lt(debugfile_open("/", path, &s, &elf), 0);
+    ck_assert_int_eq(built_run(&b, "truncate -s 20M program.debug"), 0);
+    user.left = 1 << 30;
+    ck_assert_int_lt(debugfile_open("/", path, &s, &elf), 0);
+    ck_assert_int_lt(user.left, (1 << 30) - (20 << 20));
+}
+
 UNIT(a_debug_file_that_another_user_put_there_is_none)
 {
     if (getuid() != 0)
