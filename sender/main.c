@@ -245,6 +245,9 @@ static int run(struct program *p)
     p->metrics = client_free(p->metrics);
     p->unwinder = unwinder_free(p->unwinder);
     p->known = known_free(p->known);
+    p->is_left = io_loop_is_resolving(p->loop);
+    if (p->is_left)
+        return status;
     p->loop = io_loop_free(p->loop); /* closes the handles, one of which looks at the sampler's descriptor */
     p->sampler = sampler_close(p->sampler);
     p->namer = namer_free(p->namer);
@@ -252,6 +255,7 @@ static int run(struct program *p)
     p->fetch = fetch_free(p->fetch);
     p->stored = stored_free(p->stored);
     p->pods = pods_free(p->pods);
+    p->is_left = p->fetch || p->pods;
     return status;
 }
 
@@ -298,7 +302,7 @@ int main(int argc, char **argv)
         log_error("starting anew: %s", strerror(-r));
         status = EXIT_FAILED;
     }
-    if (p.is_late) {
+    if (p.is_late || p.is_left) {
         signal(SIGABRT, leave);
         syscall(SYS_close_range, 3, ~0u, 0); /* who runs an errand shares them, and may stay */
         _exit(status);

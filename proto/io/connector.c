@@ -19,6 +19,7 @@
  * which then is NULL here. */
 struct lookup {
     uv_getaddrinfo_t uv;
+    struct io_loop *loop;
     struct io_connector *owner;
 };
 struct attempt {
@@ -167,6 +168,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
 {
     struct lookup *lookup = container_of(request, struct lookup, uv);
     struct io_connector *c = lookup->owner;
+    io_loop_resolve(lookup->loop, -1);
     free(lookup);
     if (!c) {
         uv_freeaddrinfo(list);
@@ -195,12 +197,13 @@ static int begin_lookup(struct io_connector *c, uint16_t port)
     char service[8];
     snprintf(service, sizeof service, "%u", port);
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    lookup->owner = c;
+    *lookup = (struct lookup){.loop = c->loop, .owner = c};
     int r = uv_getaddrinfo(io_loop_uv(c->loop), &lookup->uv, on_resolved, c->host, service, &hints);
     if (r < 0) {
         free(lookup);
         return r;
     }
+    io_loop_resolve(c->loop, 1);
     c->lookup = lookup;
     return 0;
 }

@@ -27,6 +27,7 @@ struct io_loop {
     uv_timer_t patience; /* io_loop_run_once */
     pthread_mutex_t lock;
     STAILQ_HEAD(io_posts, io_post) posts; /* under the lock, with what is in them */
+    int32_t n_resolving;
     uint8_t read_buffer[READ_BUFFER_SIZE];
 };
 
@@ -72,6 +73,7 @@ struct io_loop *io_loop_new(void)
     if (!l)
         return NULL;
     STAILQ_INIT(&l->posts);
+    l->n_resolving = 0;
     if (uv_loop_init(&l->uv) < 0) {
         free(l);
         return NULL;
@@ -144,6 +146,16 @@ struct io_loop *io_loop_free(struct io_loop *l)
     pthread_mutex_destroy(&l->lock);
     free(l);
     return NULL;
+}
+
+void io_loop_resolve(struct io_loop *l, int32_t more)
+{
+    l->n_resolving += more;
+}
+
+bool io_loop_is_resolving(const struct io_loop *l)
+{
+    return l->n_resolving > 0;
 }
 
 struct uv_loop_s *io_loop_uv(struct io_loop *l)

@@ -31,6 +31,11 @@ int io_loop_reserve(struct io_loop *l, uint32_t files);
  * caller (asserted). */
 struct io_loop *io_loop_free(struct io_loop *l);
 
+/* Counts names that are being resolved, which nothing can end: io_loop_free waits as long as a resolver may
+ * take, and exit(3) does, too; who must end sooner asks, and leaves by _exit(2). */
+void io_loop_resolve(struct io_loop *l, int32_t more);
+bool io_loop_is_resolving(const struct io_loop *l);
+
 /* The libuv loop inside, for handles of one's own. */
 struct uv_loop_s *io_loop_uv(struct io_loop *l);
 

@@ -312,6 +312,8 @@ struct pods *pods_free(struct pods *p)
         io_loop_post_in(p->loop, &p->stop);
         pthread_join(p->thread, NULL);
     }
+    if (p->loop && io_loop_is_resolving(p->loop))
+        return p;
     p->is_over = true;
     io_timer_free(p->deadline);
     if (p->loop)

@@ -37,7 +37,8 @@ int pods_check(const char *where, struct error *e);
  * -errno with *e. */
 int pods_new(struct pods **ret, const char *where, void (*begin)(void), struct error *e);
 
-/* Ends the thread, and waits for it. Returns NULL; NULL is fine. */
+/* Ends the thread, and waits for it. Returns NULL; NULL is fine. Or `p`, which stays as it is: a name is
+ * being resolved (io_loop_is_resolving). */
 struct pods *pods_free(struct pods *p);
 
 /* Names of a container, copied. */

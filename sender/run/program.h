@@ -59,6 +59,7 @@ struct program {
     uint64_t end_cpu;     /* and what CPU time we had used when that began */
     bool is_last;         /* the last window was handed on */
     bool is_late;         /* names took too long, at the end: what is not named yet is not sent */
+    bool is_left;         /* at the end: what cannot be waited for is under way */
     int argc;
     char **argv;
 };

@@ -13,11 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
 
 #define ID_MAX   64u
 #define URLS_MAX 4096u
+/* How long the thread may take to end: a transfer asks once a second whether it is to go on. */
+#define FAREWELL_NS (3 * (uint64_t)NSEC_PER_SEC)
 
 /* The functions of libdebuginfod.so.1 used (debuginfod_find_debuginfo(3)), looked up by name. */
 struct library {
@@ -202,7 +205,11 @@ struct fetch *fetch_free(struct fetch *f)
     f->stopping = true;
     pthread_cond_signal(&f->wanted);
     pthread_mutex_unlock(&f->lock);
-    pthread_join(f->thread, NULL);
+    const uint64_t until = clock_monotonic() + FAREWELL_NS;
+    const struct timespec at = {.tv_sec = (time_t)(until / NSEC_PER_SEC),
+                                .tv_nsec = (long)(until % NSEC_PER_SEC)};
+    if (pthread_clockjoin_np(f->thread, NULL, CLOCK_MONOTONIC, &at) != 0)
+        return f;
     for (uint32_t i = 0; i < f->n; i++)
         free(f->file[i].path);
     pthread_cond_destroy(&f->wanted);

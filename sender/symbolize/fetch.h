@@ -37,6 +37,7 @@ void fetch_urls(const char *folder, char *to, size_t room);
 int fetch_new(struct fetch **ret, void (*begin)(void), struct error *e);
 
 /* Ends the thread, at the latest when the transfer it is in notices (a second). Returns NULL; NULL is fine.
+ * Or `f`, which stays as it is: a server's name is being resolved, which nothing but the process's end ends.
  */
 struct fetch *fetch_free(struct fetch *f);
 

@@ -187,6 +187,45 @@ def test_it_reports_on_itself(truth):
             assert name in page, page
 
 
+# Loaded into profsend: names are asked of a server that does not answer, of several in turn.
+UNANSWERED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netdb.h>
+#include <string.h>
+#include <unistd.h>
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **ret)
+{
+    if (!strstr(name, ".invalid"))
+        return ((__typeof__(getaddrinfo) *)dlsym(RTLD_NEXT, "getaddrinfo"))(name, service, hints, ret);
+    (void)!write(2, "asked\\n", 6);
+    sleep(600);
+    return EAI_AGAIN;
+}
+"""
+
+
+@pytest.mark.parametrize("who", ["receiver", "debuginfod", "kubelet"])
+def test_a_name_that_nobody_resolves_does_not_keep_it_from_ending(tmp_path, who):
+    if who == "debuginfod" and not list(pathlib.Path("/usr/lib").glob("*/libdebuginfod.so.1")):
+        pytest.skip("no libdebuginfod here (apt-get install libdebuginfod1)")
+    (tmp_path / "unanswered.c").write_text(UNANSWERED)
+    subprocess.run(["gcc", "-shared", "-fPIC", "unanswered.c", "-o", "unanswered.so"], check=True, cwd=tmp_path)
+    # in builds with AddressSanitizer its library may come second
+    sanitizer = ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0")))
+    environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "unanswered.so"), "ASAN_OPTIONS": sanitizer}
+    if who == "debuginfod":
+        environment["DEBUGINFOD_URLS"] = "http://debuginfod.invalid/"
+        environment["DEBUGINFOD_CACHE_PATH"] = str(tmp_path / "cache")
+    to = {"receiver": ["--endpoint", "http://receiver.invalid:4318"], "debuginfod": ["--print"],
+          "kubelet": ["--print", "--kubernetes", "http://kubelet.invalid:10255"]}[who]
+    sender = Process([BUILD / "profsend", *to, "--interval", "1s"], env=environment)
+    with running(sender):
+        wait_for(lambda: {"asked", "sampling"} <= set(sender.log().split()) or not sender.alive(), "a name that is asked for")
+        assert sender.stop() == (1 if who == "receiver" else 0), sender.log()
+        assert ("could not be delivered" in sender.log()) == (who == "receiver")
+
+
 def test_a_stalled_visitor_keeps_nobody_out():
     sender = start("--endpoint", "http://127.0.0.1:1", "--status", "127.0.0.1:0")
     with running(sender):
