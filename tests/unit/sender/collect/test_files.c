@@ -135,6 +135,7 @@ UNIT(one_user_s_files_leave_others_room)
     ck_assert_uint_eq(add_files(f, fd, 0, 200000, 1), 0); /* all are of this window, whose numbers hold */
     files_sweep(f);
     uint64_t at;
+    unit_made(files_get(f, found(f, 1)));
     (void)files_address(f, found(f, 1), 0, &at);
     ck_assert_uint_eq(add_files(f, fd, 1000, 10000, 1), 1); /* in the place of one that has no sample yet */
     ck_assert(found(f, 1) && !found(f, 2) && found(f, 3) && found(f, 10000));

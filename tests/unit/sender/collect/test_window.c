@@ -157,6 +157,7 @@ static uint32_t open_files(struct window *w, uint32_t user, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         const struct process process = {.pid = user + i + 1, .user = user};
         uint32_t remark = UINT32_MAX, at = window_file(w, w->file.n + 1, &key, &remark);
+        unit_made(at == UINT32_MAX ? NULL : w);
         if (!window_wants(w, at, &process))
             continue;
         n_wanted++;
