@@ -203,6 +203,10 @@ static void check_receiver(struct check *k, const struct config_receiver *r, uin
     char key[64];
     snprintf(key, sizeof key, "receivers.otlp[%u]", i);
     check_door(k, &r->door, key, "receivers.otlp", r->endpoint);
+    for (uint32_t p = 0; p < r->profiles_url_path.n; p++)
+        if (r->profiles_url_path.items[p][0] != '/' || strpbrk(r->profiles_url_path.items[p], "?#"))
+            complain(k, key, "receivers.otlp %s: profiles_url_path: %s is no path, as /v1/profiles is",
+                     r->endpoint, r->profiles_url_path.items[p]);
 }
 
 /* By its number where every machine has the same. */

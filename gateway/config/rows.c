@@ -210,6 +210,8 @@ static const struct settings_row receiver_rows[] = {
      "host:port or unix:/path; takes OTLP/gRPC and OTLP/HTTP protobuf and JSON, HTTP/1.1 and HTTP/2 alike"},
     {"wire_version", SETTINGS_CHOICE, RAT(wire_version), "auto", 0, 0, layouts,
      "layout of v1development that comes here; auto looks at each request"},
+    {"profiles_url_path", SETTINGS_STRINGS, RAT(profiles_url_path), "", 0, 0, NULL,
+     "more HTTP paths that take OTLP profiles here, beside /v1development/profiles"},
     DOOR_ROWS(RAT(door)),
 };
 

@@ -27,7 +27,8 @@ struct config_door {
 
 struct config_receiver {
     const char *endpoint;
-    enum profiles_layout wire_version; /* UNKNOWN: auto */
+    enum profiles_layout wire_version;         /* UNKNOWN: auto */
+    struct settings_strings profiles_url_path; /* beside OTLP's own */
     struct config_door door;
 };
 

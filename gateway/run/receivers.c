@@ -68,6 +68,8 @@ static int add(struct receivers *r, const struct config_receiver *from, struct e
 {
     uint32_t i = r->n++;
     r->listeners[i].layout = from->wire_version;
+    r->listeners[i].aliases = from->profiles_url_path.items;
+    r->listeners[i].n_aliases = from->profiles_url_path.n;
     r->addresses[i] = (struct listen_address){
         .address = from->endpoint,
         .user = &r->listeners[i],

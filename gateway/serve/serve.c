@@ -520,7 +520,8 @@ static void ask_access(struct request *q)
 static void on_head(void *context, struct http_exchange *x)
 {
     struct serve *s = context;
-    const struct route_aliases aliases = {s->options.aliases, s->options.n_aliases};
+    const struct serve_listener *listener = listener_of(x);
+    const struct route_aliases aliases = {listener->aliases, listener->n_aliases};
     struct route route;
     x->user = NULL;
     if (s->options.services && services_is_public(x->path) && services_take(s->options.services, x))

@@ -29,15 +29,14 @@ struct serve_listener {
     const struct access_policy *policy; /* NULL: open */
     enum profiles_layout layout;        /* PROFILES_LAYOUT_UNKNOWN: recognised. A request's own header
                                            (OTLP-Profiles-Development-Version) wins */
+    const char *const *aliases; /* more HTTP paths that take profiles, beside /v1development/profiles … */
+    uint32_t n_aliases;
 };
 
 struct serve_options {
     size_t request_bytes; /* a body as received, and again after decompression (OTLP specification: 64 MiB) */
     size_t keep_bytes;    /* body memory a worker keeps between requests, charged all the while */
-    uint64_t retry_after_ns; /* what a refusal for lack of memory suggests */
-    const char *const
-        *aliases; /* more HTTP paths that take profiles, beside /v1development/profiles; may be NULL */
-    uint32_t n_aliases;
+    uint64_t retry_after_ns;              /* what a refusal for lack of memory suggests */
     const struct from_pprof_links *links; /* how labels of pprof name spans; NULL: as usual */
     struct access_worker *access;         /* this worker's; NULL: everybody may, without limits */
     struct services *services;            /* this worker's gRPC services; NULL: none */

@@ -100,7 +100,7 @@ UNIT(an_address_has_keys_of_its_own)
         "    - { endpoint: \":4317\", wire_version: 1.8,\n"
         "        tls: { cert_file: c.pem, key_file: k.pem, client_ca_file: ca.pem, min_version: 1.3 },\n"
         "        auth: { bearer_tokens_file: t, identities: [spiffe://a/*, b] } }\n"
-        "    - endpoint: unix:/run/profgate.sock\n"
+        "    - { endpoint: unix:/run/profgate.sock, profiles_url_path: [/v1/profiles, /p] }\n"
         "limits: { per_client: { bytes_per_second: 1MiB, connections: 7 } }\n"
         "tenants: { header: X-Scope-OrgID, required: true }\n",
         &e);
@@ -114,6 +114,9 @@ UNIT(an_address_has_keys_of_its_own)
     ck_assert_uint_eq(first->door.auth_identities.n, 2);
     ck_assert_str_eq(second->endpoint, "unix:/run/profgate.sock");
     ck_assert_uint_eq(second->wire_version, PROFILES_LAYOUT_UNKNOWN);
+    ck_assert_uint_eq(first->profiles_url_path.n, 0);
+    ck_assert_uint_eq(second->profiles_url_path.n, 2);
+    ck_assert_str_eq(second->profiles_url_path.items[1], "/p");
     ck_assert_ptr_null(second->door.tls_cert_file);
     ck_assert_uint_eq(c->per_client.bytes_per_second, 1u << 20);
     ck_assert_uint_eq(c->per_client.connections, 7);
@@ -132,6 +135,8 @@ UNIT(keys_of_addresses_that_do_not_fit_together_are_named)
                  "tls.client_ca_file must say");
     expect_error("receivers: { otlp: [{ endpoint: \"a:1\", wire_version: 1.6 }] }",
                  "receivers.otlp.wire_version: \"1.6\" is not one of auto|1.5");
+    expect_error("receivers: { otlp: [{ endpoint: \"a:1\", profiles_url_path: [/p, v1/profiles] }] }",
+                 "receivers.otlp a:1: profiles_url_path: v1/profiles is no path");
     expect_error("limits: { per_tenant: { requests: 3 } }", "limits.per_tenant means nothing without");
     expect_error("tenants: { required: true }", "tenants.required means nothing without");
 }

@@ -123,6 +123,7 @@ struct call {
     int64_t content_length;
     struct bytes body;
     size_t step; /* size of the pieces; 0: one piece */
+    const struct http_peer *peer;
 };
 
 static void exchange_begin(const struct call *call, struct http_exchange *x)
@@ -131,7 +132,8 @@ static void exchange_begin(const struct call *call, struct http_exchange *x)
                                 .method = bytes_str(call->method ? call->method : "POST"),
                                 .path = bytes_str(call->path),
                                 .headers = call->headers,
-                                .content_length = call->content_length ? call->content_length : -1};
+                                .content_length = call->content_length ? call->content_length : -1,
+                                .peer = call->peer};
     while (x->n_headers < 8 && call->headers[x->n_headers].name.p)
         x->n_headers++;
 }
@@ -171,12 +173,9 @@ static inline const char *ask(struct serve *s, const struct call *call)
 
 static inline struct serve *serve_with(size_t request_bytes, struct budget *budget)
 {
-    static const char *const aliases[] = {"/v1/profiles"};
     struct serve_options o = SERVE_OPTIONS_DEFAULT;
     o.request_bytes = request_bytes;
     o.retry_after_ns = 1500000000;
-    o.aliases = aliases;
-    o.n_aliases = 1;
     struct serve *s = unit_made(serve_new(&o, NULL, NULL, budget));
     next_answer = (struct ingest_answer){.verdict = INGEST_ACCEPTED};
     n_pushes = 0;

@@ -16,12 +16,15 @@ static struct buffer coded(enum coding c, struct bytes plain)
     return out;
 }
 
-UNIT(h1_the_path_and_its_aliases_take_profiles_in_both_versions)
+UNIT(h1_the_path_and_a_listener_s_others_take_profiles_in_both_versions)
 {
     struct serve *s = serve_with(1000, NULL);
     static const char *const paths[] = {HTTP_PATH, "/v1/profiles"};
+    static const struct serve_listener listener = {.aliases = paths + 1, .n_aliases = 1};
+    static const struct http_peer peer = {.address = "x", .listener = (void *)&listener};
     for (int i = 0; i < 4; i++) {
         struct call call = {.path = paths[i / 2],
+                            .peer = &peer,
                             .version = i % 2 ? HTTP_VERSION_1 : HTTP_VERSION_2,
                             .headers = {PROTO_TYPE},
                             .body = BYTES_LIT("abc"),
@@ -29,6 +32,9 @@ UNIT(h1_the_path_and_its_aliases_take_profiles_in_both_versions)
         ck_assert_str_eq(ask(s, &call), PROTO("200") "body: \n");
         ck_assert(bytes_is(buffer_bytes(&pushed), "abc"));
     }
+    n_pushes = 0;
+    ask(s, &(struct call){.path = paths[1], .headers = {PROTO_TYPE}, .body = BYTES_LIT("abc")});
+    ck_assert_uint_eq(n_pushes, 0); /* of another listener */
     fake_release(s);
 }
 
