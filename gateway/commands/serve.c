@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "gateway/commands/command.h"
 #include "gateway/config/config.h"
@@ -170,7 +171,11 @@ static int serve(int argc, char **argv)
         say_memory(c, cgroup_memory(""));
         struct gateway_options options = {c, reload, &arguments};
         r = gateway_run(&options, &e);
-        code = exit_code(-r);
+        code = exit_code(r < 0 ? -r : 0);
+        if (r == GATEWAY_LEFT) {
+            fflush(NULL);
+            _exit(code);
+        }
     }
     if (r < 0)
         say_why(c, &e);

@@ -294,7 +294,8 @@ static void closed(void *user)
     ((struct gateway *)user)->drained = true;
 }
 
-static void release(struct gateway *g)
+/* 0 or GATEWAY_LEFT. */
+static int release(struct gateway *g)
 {
     scraper_stop(g->scraping.scraper);
     consumer_stop(g->consumer);
@@ -327,14 +328,16 @@ static void release(struct gateway *g)
     outputs_free(g->outputs);
     captures_free(g->captures);
     board_free(g->board);
-    if (g->loop)
-        io_loop_free(g->loop);
+    if (g->loop && io_loop_is_resolving(g->loop))
+        return GATEWAY_LEFT;
+    io_loop_free(g->loop);
     for (uint32_t i = 0; i < g->n_workers && g->workers; i++)
         counting_drop(g->workers[i].counting);
     counting_drop(g->counting);
     config_free(g->reloaded);
     free(g->workers);
     free(g);
+    return 0;
 }
 
 /* What is as large as this has pages of its own and gives them back when it is freed: tables made anew, pages
@@ -372,6 +375,6 @@ int gateway_run(const struct gateway_options *options, struct error *e)
             ear_end(&ear);
         log_info("stopped");
     }
-    release(g);
-    return r;
+    int left = release(g);
+    return r < 0 ? r : left;
 }

@@ -24,8 +24,12 @@ struct gateway_options {
  * process. */
 void gateway_hold_hangup(void);
 
-/* Runs until SIGTERM or SIGINT and everything was handed on. 0; negative with *e set: -EINVAL for rules or
- * configuration, another errno when the environment refuses (address in use, no memory). */
+/* A name is being resolved, which nothing can end, and what looks at it is left as it is: exit(3) would wait
+ * for it, _exit(2) does not. */
+enum { GATEWAY_LEFT = 1 };
+
+/* Runs until SIGTERM or SIGINT and everything was handed on. 0 or GATEWAY_LEFT; negative with *e set: -EINVAL
+ * for rules or configuration, another errno when the environment refuses (address in use, no memory). */
 int gateway_run(const struct gateway_options *options, struct error *e);
 
 #endif

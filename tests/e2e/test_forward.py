@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import sink as base
 from programs import BUILD, PATIENCE, Gateway, captures, running, wait_for
+from unanswered import unanswered
 
 FILES = captures("ebpf-*.pb")
 
@@ -306,6 +307,15 @@ def test_a_stop_ends_when_its_time_is_over(sink):
         assert gateway.stop() == 0
         assert f"left at the end destination=otlp/sink of=samples requests=3 items={items} error=" in gateway.log()
         assert gateway.log().count("left at the end") == 1
+
+
+def test_a_name_that_nobody_resolves_does_not_keep_a_stop(tmp_path):
+    text = "profiles: { exporters: [otlp/away] }\nexporters: { otlp/away: { endpoint: 'http://receiver.invalid:4318' } }\n"
+    with running(Gateway("--set", "service.shutdown_timeout=300ms", config=text, env=unanswered(tmp_path))) as gateway:
+        assert gateway.post(FILES[0].read_bytes())[0] == 200
+        wait_for(lambda: "asked" in gateway.log(), "a name that is asked for")
+        assert gateway.stop() == 0
+        assert "left at the end destination=otlp/away" in gateway.log() and "stopped" in gateway.log()
 
 
 def ready(gateway, accept="text/plain"):

@@ -16,6 +16,7 @@ from profiles import started
 from programs import BUILD, PATIENCE, ROOT, Process, captures, free_port, running, wait_for
 from sink import Sink, plain
 from test_profsend_kinds import Kinds, truth  # noqa: F401 (truth is a fixture)
+from unanswered import unanswered
 
 NEEDED = {"CAP_BPF": 39, "CAP_PERFMON": 38, "CAP_SYS_PTRACE": 19, "CAP_DAC_READ_SEARCH": 2, "CAP_CHECKPOINT_RESTORE": 40,
           "CAP_SYSLOG": 34}
@@ -187,33 +188,11 @@ def test_it_reports_on_itself(truth):
             assert name in page, page
 
 
-# Loaded into profsend: names are asked of a server that does not answer, of several in turn.
-UNANSWERED = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <netdb.h>
-#include <string.h>
-#include <unistd.h>
-int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **ret)
-{
-    if (!strstr(name, ".invalid"))
-        return ((__typeof__(getaddrinfo) *)dlsym(RTLD_NEXT, "getaddrinfo"))(name, service, hints, ret);
-    (void)!write(2, "asked\\n", 6);
-    sleep(600);
-    return EAI_AGAIN;
-}
-"""
-
-
 @pytest.mark.parametrize("who", ["receiver", "debuginfod", "kubelet"])
 def test_a_name_that_nobody_resolves_does_not_keep_it_from_ending(tmp_path, who):
     if who == "debuginfod" and not list(pathlib.Path("/usr/lib").glob("*/libdebuginfod.so.1")):
         pytest.skip("no libdebuginfod here (apt-get install libdebuginfod1)")
-    (tmp_path / "unanswered.c").write_text(UNANSWERED)
-    subprocess.run(["gcc", "-shared", "-fPIC", "unanswered.c", "-o", "unanswered.so"], check=True, cwd=tmp_path)
-    # in builds with AddressSanitizer its library may come second
-    sanitizer = ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0")))
-    environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "unanswered.so"), "ASAN_OPTIONS": sanitizer}
+    environment = unanswered(tmp_path)
     if who == "debuginfod":
         environment["DEBUGINFOD_URLS"] = "http://debuginfod.invalid/"
         environment["DEBUGINFOD_CACHE_PATH"] = str(tmp_path / "cache")
