@@ -27,7 +27,8 @@ struct cpython_walk {
     bpf_u64 cookie[CPYTHON_COOKIE_WORDS];
     bpf_u64 told;    /* the code object that was told last … */
     bpf_u32 told_as; /* … and with what cookie: as long as the thread stands here it cannot be freed */
-    bpf_u64 interpreter, state; /* the next ones, while one is looked for */
+    bpf_u64 interpreter, state;      /* the next ones, while one is looked for, … */
+    bpf_u64 innermost, innermost_at; /* … and the best until then */
 };
 
 /* Whether what a state's running call has at this address is on the thread's stack, which the walk has come
@@ -46,36 +47,41 @@ STEP_INLINE int cpython_is_current(const struct cpython_place *p, bpf_u64 state,
     return !RUNTIME_READ(&at, 8, state + p->thread_id) && at == thread;
 }
 
-/* Of all thread states, the one whose running call is the innermost on the thread's stack; 0: there is one
- * interpreter, or none of them has any. */
-STEP_INLINE bpf_u64 cpython_innermost(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 sp,
-                                      bpf_u64 thread)
+/* Looks at the next one of all thread states; 1: there are no more. */
+STEP_PART cpython_look_at_next(STEP_HANDLE handle, bpf_u64 sp)
 {
-    bpf_u64 interpreter = 0, found = 0, found_at = ~0ull;
-    c->state = 0;
-    if (RUNTIME_READ(&interpreter, 8, p->interpreters) ||
-        RUNTIME_READ(&c->interpreter, 8, interpreter + CPYTHON_NEXT_INTERPRETER) || !c->interpreter)
-        return 0;
-    c->interpreter = interpreter;
-    STEP_LOOP
-    for (bpf_u32 i = 0; i < CPYTHON_STATES_MAX; i++) {
-        bpf_u64 state = c->state, at = 0;
-        if (!state) {
-            interpreter = c->interpreter;
-            if (!interpreter || RUNTIME_READ(&c->state, 8, interpreter + p->states) ||
-                RUNTIME_READ(&c->interpreter, 8, interpreter + CPYTHON_NEXT_INTERPRETER))
-                break;
-            continue;
-        }
-        if (RUNTIME_READ(&at, 8, state + p->on_stack) ||
-            RUNTIME_READ(&c->state, 8, state + CPYTHON_NEXT_STATE))
-            break;
-        if (at < found_at && cpython_is_on_stack(at, sp, thread)) {
-            found = state;
-            found_at = at;
-        }
+    STEP_OPEN(cpython, handle);
+    bpf_u64 state = w->state, interpreter = w->interpreter, at = 0;
+    if (!state)
+        return !interpreter || RUNTIME_READ(&w->state, 8, interpreter + p->states) ||
+               RUNTIME_READ(&w->interpreter, 8, interpreter + CPYTHON_NEXT_INTERPRETER);
+    if (RUNTIME_READ(&at, 8, state + p->on_stack) || RUNTIME_READ(&w->state, 8, state + CPYTHON_NEXT_STATE))
+        return 1;
+    if (at < w->innermost_at && cpython_is_on_stack(at, sp, RUNTIME_THREAD())) {
+        w->innermost = state;
+        w->innermost_at = at;
     }
-    return found;
+    return 0;
+}
+
+/* Finds, of all thread states, the one whose running call is the innermost on the thread's stack:
+ * w->innermost; 0: there is one interpreter, or none of them has any. */
+STEP_PART cpython_find_innermost(STEP_HANDLE handle, bpf_u64 sp)
+{
+    STEP_OPEN(cpython, handle);
+    bpf_u64 first = 0;
+    w->state = 0;
+    w->innermost = 0;
+    w->innermost_at = ~0ull;
+    if (RUNTIME_READ(&first, 8, p->interpreters) ||
+        RUNTIME_READ(&w->interpreter, 8, first + CPYTHON_NEXT_INTERPRETER) || !w->interpreter)
+        return 0;
+    w->interpreter = first;
+    STEP_LOOP
+    for (bpf_u32 i = 0; i < CPYTHON_STATES_MAX; i++)
+        if (cpython_look_at_next(handle, sp))
+            break;
+    return 0;
 }
 
 /* Finds the state that the key leads to; 0: there is none. */
@@ -101,25 +107,35 @@ STEP_INLINE bpf_u64 cpython_state_of_key(const struct cpython_place *p, bpf_u64 
 }
 
 /* Finds the thread's state; 0: it has none. */
-STEP_INLINE bpf_u64 cpython_state(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 sp)
+STEP_INLINE bpf_u64 cpython_state(const struct cpython_place *p, struct cpython_walk *w, STEP_HANDLE handle,
+                                  bpf_u64 sp)
 {
     bpf_u64 thread = RUNTIME_THREAD(), state = 0;
     if (p->current && !RUNTIME_READ(&state, 8, p->current) && state &&
         cpython_is_current(p, state, sp, thread))
         return state;
-    state = p->interpreters ? cpython_innermost(p, c, sp, thread) : 0;
-    return state ? state : cpython_state_of_key(p, thread);
+    w->innermost = 0;
+    if (p->interpreters)
+        cpython_find_innermost(handle, sp);
+    return w->innermost ? w->innermost : cpython_state_of_key(p, thread);
 }
 
-/* Finds the thread's topmost frame; 0: it has none. */
-STEP_INLINE bpf_u64 cpython_first(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 sp)
+/* Finds the thread's topmost frame: w->frame; 0: it has none. Apart, as that is once a stack, or the verifier
+ * went on from each way through it. */
+STEP_PART cpython_begin(STEP_HANDLE handle, bpf_u64 sp)
 {
-    bpf_u64 state = cpython_state(p, c, sp), frame = 0;
-    if (!state || RUNTIME_READ(&frame, 8, state + p->thread_frame))
-        return 0;
+    STEP_OPEN(cpython, handle);
+    bpf_u64 state = cpython_state(p, w, handle, sp), frame = 0;
+    w->is_begun = 1;
+    w->told = 1; /* none */
+    if (state && RUNTIME_READ(&frame, 8, state + p->thread_frame))
+        frame = 0;
     if (p->has_cframe && (!frame || RUNTIME_READ(&frame, 8, frame + p->cframe)))
-        return 0;
-    return frame;
+        frame = 0;
+    w->frame = frame & ~7ull;
+    w->last = w->frame + p->from;
+    w->window_at = ~0ull >> 1; /* nowhere */
+    return 0;
 }
 
 STEP_INLINE bpf_u64 cpython_field(const struct cpython_walk *c, bpf_u16 at)
@@ -178,19 +194,14 @@ STEP_INLINE bpf_u16 cpython_instruction(const struct cpython_place *p, const str
 /* A step at `address`, with the stack pointer there. STEP_NATIVE: the frame of the machine is what there is.
  * Else *ret is a word, and STEP_TAKEN says that it is not the last of this frame of the machine, STEP_LAST
  * that it is. STEP_PASSED: there is none, and this frame of the machine has had words. */
-STEP_INLINE int cpython_walk_on(const struct cpython_place *p, struct cpython_walk *c, bpf_u64 address,
-                                bpf_u64 sp, struct sample_frame *ret)
+STEP_INLINE int cpython_walk_on(const struct cpython_place *p, struct cpython_walk *c, STEP_HANDLE handle,
+                                bpf_u64 address, bpf_u64 sp, struct sample_frame *ret)
 {
     bpf_u32 is_inside = c->is_inside;
     if (!is_inside && address - p->start[0] >= p->size[0] && address - p->start[1] >= p->size[1])
         return STEP_NATIVE;
-    if (!c->is_begun) {
-        c->is_begun = 1;
-        c->told = 1; /* none */
-        c->frame = cpython_first(p, c, sp) & ~7ull;
-        c->last = c->frame + p->from;
-        c->window_at = ~0ull >> 1; /* nowhere */
-    }
+    if (!c->is_begun)
+        cpython_begin(handle, sp);
     c->is_inside = 0;
     if (!c->frame || cpython_read(p, c)) {
         c->frame = 0;

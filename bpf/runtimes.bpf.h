@@ -104,7 +104,8 @@ __attribute__((noinline)) int cpython_frame(__u32 slot, __u64 address)
     struct cpython_walk *c = (struct cpython_walk *)r->word;
     _Static_assert(sizeof *c <= sizeof r->word, "fits");
     const struct cpython_place *place = (const struct cpython_place *)r->place.word;
-    int did = cpython_walk_on(place, c, r->is_ahead ? place->start[0] : address, s->walk.at.sp, &r->frame);
+    int did =
+        cpython_walk_on(place, c, slot, r->is_ahead ? place->start[0] : address, s->walk.at.sp, &r->frame);
     r->inside = c->is_inside ? RUNTIME_CPYTHON : 0;
     return did;
 }
@@ -208,15 +209,16 @@ __attribute__((noinline)) int php_frame(__u32 slot, __u64 address)
     struct php_walk *c = (struct php_walk *)r->word;
     _Static_assert(sizeof *c <= sizeof r->word, "fits");
     const struct php_place *place = (const struct php_place *)r->place.word;
-    int is_first = c->is_begun != PHP_BEGUN;
-    if (is_first) {
+    if (c->is_begun != PHP_BEGUN) {
+        c->caller = 0;
         c->called = last_address(s);
         c->is_begun = r->is_ahead ? PHP_AHEAD : PHP_CALLED;
     }
     int did = php_walk_on(place, c, r->is_ahead ? place->start[0] : address, w->at.all[PHP_REGISTER_FRAME],
                           w->at.has_all ? w->at.all[PHP_REGISTER_OPLINE] : 0);
     r->inside = c->is_inside ? RUNTIME_PHP : 0;
-    r->mark = is_first ? c->caller : 0;
+    r->mark = c->caller;
+    c->caller = 0;
     return did;
 }
 

@@ -9,9 +9,15 @@
 #include "sender/runtimes/runtime.h"
 #include "tests/unit/sender/runtimes/made_memory.h"
 
+static struct cpython_place place;
 static uint64_t steps_read; /* times */
 #define RUNTIME_READ(to, n, address) (steps_read++, step_read(to, n, address))
 #define RUNTIME_THREAD()             0x8000
+#define STEP_HANDLE                  struct cpython_walk *
+#define STEP_PART                    static int
+#define STEP_OPEN(name, handle)        \
+    struct cpython_walk *w = (handle); \
+    const struct cpython_place *p = &place
 #include "bpf/cpython_step.h"
 
 #define CODE  0x100
@@ -20,8 +26,6 @@ static uint64_t steps_read; /* times */
 #define FILE_ 0x800
 #define LINES 0x1000
 #define HASH  77ull
-
-static struct cpython_place place;
 
 static void put_string(uint64_t at, const char *text, uint32_t kind, bool is_ascii)
 {
@@ -260,16 +264,17 @@ UNIT(frames_of_a_call_end_at_its_shim)
     put_frame(0x3100, 0x3200, 1);
     put_frame(0x3200, 0x3300, 3);
     put_frame(0x3300, 0, 0);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x500000, SP, &word), STEP_NATIVE); /* it is elsewhere */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x500000, SP, &word), STEP_NATIVE); /* it is elsewhere */
     ck_assert(!c.is_begun);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert(word.where == CODE && word.extra == 3 && word.runtime == RUNTIME_CPYTHON);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_PASSED);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x500000, SP, &word), STEP_NATIVE);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN); /* the call below */
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_PASSED);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE); /* there is no more */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_PASSED);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x500000, SP, &word), STEP_NATIVE);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_TAKEN); /* the call below */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_PASSED);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word),
+                     STEP_NATIVE); /* there is no more */
 }
 
 /* The step to the frame whose instruction is `at`; how often memory was read. */
@@ -277,7 +282,7 @@ static uint64_t step_to(struct cpython_walk *c, uint16_t at)
 {
     struct sample_frame word;
     uint64_t before = steps_read;
-    ck_assert_int_eq(cpython_walk_on(&place, c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, c, c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.extra, at);
     return steps_read - before;
 }
@@ -303,7 +308,7 @@ UNIT(frames_that_lie_one_above_the_other_are_read_at_once)
         uint64_t n = step_to(&c, i);
         ck_assert(i == 0 || n == times[i]);
     }
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_PASSED);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_PASSED);
     absent = ~0ull;
 }
 
@@ -314,18 +319,19 @@ UNIT(a_thread_s_key_may_be_any)
     begin_frames();
     put_frame(0x3000, 0, 0);
     put(0x1800, 1);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE); /* no value at key 0 */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word),
+                     STEP_NATIVE); /* no value at key 0 */
     put(0x1800, (uint64_t)70 << 32 | 1);
     put(0x8000 + CPYTHON_TSD_BLOCKS + 8 * 2, 0x5000);
     put(0x5000 + 16 * 6 + 8, 0x2000);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_TAKEN);
     put(0x1800, (uint64_t)70 << 32); /* not made yet */
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_NATIVE);
     put(0x1800, UINT64_MAX << 32 | 1);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_NATIVE);
 }
 
 UNIT(with_musl_a_thread_has_its_keys_elsewhere)
@@ -335,11 +341,12 @@ UNIT(with_musl_a_thread_has_its_keys_elsewhere)
     begin_frames();
     put_frame(0x3000, 0, 0);
     place.has_musl = 1;
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_NATIVE); /* as glibc has them */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word),
+                     STEP_NATIVE); /* as glibc has them */
     put(0x8000 + CPYTHON_TSD_MUSL, 0x5000);
     put(0x5000 + 8 * 3, 0x2000);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.where, CODE);
     place.has_musl = 0;
 }
@@ -357,15 +364,15 @@ UNIT(who_has_the_lock_is_in_the_interpreter_it_is_in)
     put(0x2900 + place.cframe, 0x3400);
     put_frame(0x3400, 0, 0);
     put(0x3400 + place.at, CODE + place.code_start + 8);
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.extra, 3); /* … of another thread's, … */
     put(0x2100 + 152, 0x8000);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.extra, 4); /* … or this one's */
     put(0x1810, 0);
     c = (struct cpython_walk){0};
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_TAKEN);
     ck_assert_uint_eq(word.extra, 3);
 }
 
@@ -386,7 +393,7 @@ static uint32_t at_instruction(void)
 {
     struct cpython_walk c = {0};
     struct sample_frame word;
-    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, SP, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, &c, 0x400010, SP, &word), STEP_TAKEN);
     return word.extra;
 }
 
