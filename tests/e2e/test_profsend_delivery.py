@@ -362,5 +362,5 @@ def test_the_systemd_unit_says_what_was_tested(tmp_path):
         pytest.skip("no systemd-analyze here")
     here = tmp_path / "profsend.service"
     here.write_text(text.replace("/usr/local/bin/profsend", str(BUILD / "profsend")))
-    done = subprocess.run(["systemd-analyze", "verify", "--recursive-errors=no", here], capture_output=True, text=True)
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", here], capture_output=True, text=True)
     assert "profsend.service" not in done.stderr, done.stderr
