@@ -3,7 +3,8 @@
 
 static const char *const names[] = {
     [CODING_IDENTITY] = "identity", [CODING_GZIP] = "gzip",     [CODING_DEFLATE] = "deflate",
-    [CODING_ZSTD] = "zstd",         [CODING_SNAPPY] = "snappy", [CODING_UNKNOWN] = "unknown",
+    [CODING_ZSTD] = "zstd",         [CODING_SNAPPY] = "snappy", [CODING_LZ4] = "lz4",
+    [CODING_UNKNOWN] = "unknown",
 };
 
 enum coding coding_parse(struct bytes name)
@@ -15,6 +16,7 @@ enum coding coding_parse(struct bytes name)
         {"", CODING_IDENTITY},   {"identity", CODING_IDENTITY}, {"gzip", CODING_GZIP},
         {"x-gzip", CODING_GZIP}, {"deflate", CODING_DEFLATE},   {"zlib", CODING_DEFLATE},
         {"zstd", CODING_ZSTD},   {"snappy", CODING_SNAPPY},     {"x-snappy-framed", CODING_SNAPPY},
+        {"lz4", CODING_LZ4},
     };
     name = bytes_trim(name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

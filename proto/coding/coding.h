@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Content codings of a whole body in memory: gzip, deflate (the zlib format), zstd and snappy, out of and
- * into a buffer.
+ * Content codings of a whole body in memory: gzip, deflate (the zlib format), zstd, snappy and lz4, out
+ * of and into a buffer.
  *
  * A body is decoded under a limit on what may come out, and what it grows is charged to a budget, so that a
  * few hostile bytes cost no more than the limit says. One decoder or encoder per thread: they keep their
@@ -22,15 +22,17 @@ enum coding {
     CODING_DEFLATE, /* RFC 1950: what HTTP (RFC 9110 §8.4.1.2) and gRPC call deflate */
     CODING_ZSTD, /* RFC 8878, window at most 8 MiB as RFC 9659 §3 asks of a content coding; no dictionary */
     CODING_SNAPPY, /* framed stream (gRPC; x-snappy-framed) or one block (HTTP's snappy): whichever it is */
+    CODING_LZ4,    /* frames, any number of them; no dictionary */
     CODING_UNKNOWN,
 };
 
 /* By its HTTP or gRPC name, ASCII case ignored; empty is identity; `x-gzip` is gzip (RFC 9110 §8.4.1.3); the
- * Collector's confighttp adds `zlib`, which is deflate, and `x-snappy-framed` (its compression_algorithms).
+ * Collector's confighttp adds `zlib`, which is deflate, `x-snappy-framed` and `lz4` (its
+ * compression_algorithms).
  * Anything else, a list of several codings too, is CODING_UNKNOWN. */
 enum coding coding_parse(struct bytes name);
 
-/* "identity", "gzip", "deflate", "zstd", "snappy"; "unknown". */
+/* "identity", "gzip", "deflate", "zstd", "snappy", "lz4"; "unknown". */
 const char *coding_name(enum coding c);
 
 /* Whether a body begins as gzip does (RFC 1952 section 2.3.1), whatever it is said to be. */
@@ -38,7 +40,7 @@ bool coding_is_gzip(struct bytes body);
 
 /* Every coding we decode, as accept-encoding (RFC 9110 §5.6.1: blanks are optional) and grpc-accept-encoding
  * (PROTOCOL-HTTP2.md: none) list them. */
-#define CODING_LIST "gzip,deflate,zstd,snappy,identity"
+#define CODING_LIST "gzip,deflate,zstd,snappy,lz4,identity"
 
 /* Conditions of coding_decode. */
 enum {
@@ -66,8 +68,8 @@ struct coding_decoder *coding_decoder_free(struct coding_decoder *d);
 int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size_t limit, size_t extra,
                   struct budget *budget, struct buffer *out);
 
-/* Of how many members (gzip) or frames (zstd, skippable ones too) the last body was that it decoded; of other
- * codings 1. Who passes such bodies on may meet a receiver that reads the first one only. */
+/* Of how many members (gzip) or frames (zstd, lz4, skippable ones too) the last body was that it decoded; of
+ * other codings 1. Who passes such bodies on may meet a receiver that reads the first one only. */
 uint32_t coding_decoder_parts(const struct coding_decoder *d);
 
 /* Why a body of that coding was CODING_CORRUPT, where its head tells: it asks for a dictionary, or for a
@@ -78,8 +80,8 @@ const char *coding_explain(enum coding c, struct bytes in);
 struct coding_encoder;
 
 /* level: 1 … 12 for gzip and deflate, 1 … 19 for zstd; 0 means the usual one (6, 6 and 3); out of range is
- * cut to it; snappy, written as a framed stream, which every reader of either kind takes, has none. NULL when
- * memory is out or the coding is CODING_UNKNOWN. */
+ * cut to it; lz4 has none here, and snappy, written as a framed stream, which every reader of either kind
+ * takes, has none. NULL when memory is out or the coding is CODING_UNKNOWN. */
 struct coding_encoder *coding_encoder_new(enum coding c, int level);
 struct coding_encoder *coding_encoder_free(struct coding_encoder *e);
 enum coding coding_encoder_coding(const struct coding_encoder *e);

@@ -10,6 +10,7 @@
 
 #include "proto/base/library/library.h"
 #include "proto/coding/job.h"
+#include "proto/coding/lz4.h"
 #include "proto/coding/snappy.h"
 
 /* The most that one byte of deflate can become: 258 bytes for two bits (RFC 1951 §3.2.5), 1032 in the limit.
@@ -287,6 +288,7 @@ int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size
     case CODING_DEFLATE: r = deflate_decode(d, c, &j); break;
     case CODING_ZSTD: r = zstd_decode(d, &j); break;
     case CODING_SNAPPY: r = snappy_decode(&j); break;
+    case CODING_LZ4: r = lz4_decode(&j, &d->parts); break;
     default: r = -EINVAL; break;
     }
     if (r != 0)

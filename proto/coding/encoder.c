@@ -8,6 +8,7 @@
 
 #include "proto/base/library/library.h"
 #include "proto/base/macros.h"
+#include "proto/coding/lz4.h"
 #include "proto/coding/snappy.h"
 
 struct coding_encoder {
@@ -76,6 +77,8 @@ int coding_encode(struct coding_encoder *e, struct bytes in, struct buffer *out)
         return buffer_add_bytes(out, in);
     if (e->coding == CODING_SNAPPY)
         return snappy_encode(in, out);
+    if (e->coding == CODING_LZ4)
+        return lz4_encode(in, out);
     size_t bound = encode_bound(e, in.n), made;
     if (bound < in.n || (e->coding == CODING_ZSTD && ZSTD_isError(bound)))
         return -ENOMEM;

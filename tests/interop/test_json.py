@@ -145,7 +145,7 @@ def test_count_reads_what_a_collectors_file_exporter_wrote(tmp_path):
     assert count(path) == count(*FILES)
 
 
-@pytest.mark.parametrize("compression", ["gzip", "none"])
+@pytest.mark.parametrize("compression", ["gzip", "lz4", "none"])
 def test_a_collector_sends_json(tmp_path, compression):
     """The Collector's otlphttp exporter with encoding: json, fed with protobuf."""
     with running(Gateway()) as gateway:

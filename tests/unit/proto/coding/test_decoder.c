@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: dep_deflate */
+/* needs: dep_deflate dep_lz4 */
 #include <errno.h>
+#include <lz4frame.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <zstd.h>
 
+#include "proto/base/library/library.h"
 #include "proto/coding/coding.h"
 #include "proto/base/room.h"
 #include "tests/lib/unit.h"
@@ -60,8 +62,8 @@ static int unpack_limited(enum coding c, struct bytes in, size_t limit, const st
     return r;
 }
 
-static const enum coding codings[] = {CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_ZSTD,
-                                      CODING_SNAPPY};
+static const enum coding codings[] = {CODING_IDENTITY, CODING_GZIP,   CODING_DEFLATE,
+                                      CODING_ZSTD,     CODING_SNAPPY, CODING_LZ4};
 
 UNIT(names_are_known_in_any_case)
 {
@@ -77,6 +79,7 @@ UNIT(names_are_known_in_any_case)
     ck_assert_int_eq(coding_parse(BYTES_LIT("zlib")), CODING_DEFLATE);
     ck_assert_int_eq(coding_parse(BYTES_LIT("Snappy")), CODING_SNAPPY);
     ck_assert_int_eq(coding_parse(BYTES_LIT("x-snappy-framed")), CODING_SNAPPY);
+    ck_assert_int_eq(coding_parse(BYTES_LIT("lz4")), CODING_LZ4);
     ck_assert_str_eq(coding_name(CODING_ZSTD), "zstd");
     ck_assert_str_eq(coding_name(CODING_SNAPPY), "snappy");
     ck_assert_str_eq(coding_name(CODING_UNKNOWN), "unknown");
@@ -179,6 +182,43 @@ UNIT(a_bomb_costs_no_more_than_the_limit)
         buffer_release(&part);
         buffer_release(&bomb);
     }
+}
+
+/* A frame says how large its blocks may be, and so much is paid for while it is decoded, whatever it holds.
+ */
+UNIT(lz4_is_paid_for_by_its_blocks)
+{
+    static const char skippable[] = "\x5a\x2a\x4d\x18\x03\0\0\0abc";
+    cleanup(buffer_release) struct buffer plain = text(300000);
+    ck_assert_int_eq(library_load(&library_lz4, NULL), 0);
+    for (int size = LZ4F_max64KB; size <= LZ4F_max4MB; size++)
+        for (int linked = 0; linked < 2; linked++) {
+            const LZ4F_preferences_t how = {
+                .frameInfo = {.blockSizeID = (LZ4F_blockSizeID_t)size,
+                              .blockMode = linked ? LZ4F_blockLinked : LZ4F_blockIndependent,
+                              .contentChecksumFlag = LZ4F_contentChecksumEnabled}};
+            cleanup(buffer_release) struct buffer in = {0}, out = {0};
+            ck_assert_int_eq(buffer_add(&in, skippable, sizeof skippable - 1), 0);
+            LZ4F_cctx *context;
+            ck_assert(!LZ4F_isError(LZ4F_createCompressionContext(&context, LZ4F_VERSION)));
+            ck_assert_int_eq(buffer_reserve(&in, LZ4F_compressFrameBound(plain.n, &how)), 0);
+            in.n += LZ4F_compressBegin(context, in.p + in.n, in.cap - in.n, &how);
+            in.n += LZ4F_compressUpdate(context, in.p + in.n, in.cap - in.n, plain.p, plain.n, NULL);
+            in.n += LZ4F_compressEnd(context, in.p + in.n, in.cap - in.n, NULL);
+            LZ4F_freeCompressionContext(context);
+            ck_assert_int_eq(unpack_limited(CODING_LZ4, buffer_bytes(&in), LIMIT, &plain), 0);
+            in.p[in.n - 1] ^= 1;
+            ck_assert_int_eq(unpack_limited(CODING_LZ4, buffer_bytes(&in), LIMIT, &plain), CODING_CORRUPT);
+            in.p[in.n - 1] ^= 1;
+            struct budget budget = BUDGET_INIT((2u << 20) + (128u << 10), NULL);
+            struct coding_decoder *d = decoder();
+            ck_assert_int_eq(coding_decode(d, CODING_LZ4, buffer_bytes(&in), LIMIT, EXTRA, &budget, &out),
+                             size < LZ4F_max1MB ? 0 : CODING_OVER_BUDGET);
+            ck_assert_uint_eq(coding_decoder_parts(d), size < LZ4F_max1MB ? 2 : 1);
+            room_release(&out, &budget);
+            ck_assert_uint_eq(atomic_load(&budget.used), 0);
+            coding_decoder_free(d);
+        }
 }
 
 UNIT(a_spent_budget_is_said_so)
