@@ -202,19 +202,11 @@ static void take(struct pods *p, struct pods_table *fresh)
 /* Waits until somebody wants to know, and that not before `next`. False: it is to end. */
 static bool wait(struct pods *p, uint64_t next)
 {
-    const struct timespec until = {.tv_sec = (time_t)(next / NSEC_PER_SEC),
-                                   .tv_nsec = (long)(next % NSEC_PER_SEC)};
-    pthread_mutex_lock(&p->lock);
-    while (!p->stopping && !(p->is_wanted && clock_monotonic() >= next)) {
-        if (p->is_wanted)
-            pthread_cond_timedwait(&p->wake, &p->lock, &until);
-        else
-            pthread_cond_wait(&p->wake, &p->lock);
-    }
+    autolock(&p->lock);
+    while (!p->stopping && !(p->is_wanted && clock_monotonic() >= next))
+        (void)condition_wait(&p->wake, &p->lock, p->is_wanted ? next : UINT64_MAX);
     p->is_wanted = false;
-    bool goes_on = !p->stopping;
-    pthread_mutex_unlock(&p->lock);
-    return goes_on;
+    return !p->stopping;
 }
 
 static void *run(void *argument)
@@ -284,12 +276,8 @@ int pods_new(struct pods **ret, const char *where, void (*begin)(void), struct e
     struct pods *p = calloc(1, sizeof *p);
     if (!p)
         return error_set(e, -ENOMEM, "out of memory");
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    condition_init(&p->wake);
     p->begin = begin;
     int r = start(p, where, e);
     if (r < 0) {
@@ -338,7 +326,7 @@ bool pods_find(struct pods *p, struct bytes container_id, struct pods_found *ret
     struct pods_names names;
     if (container_id.n == 0)
         return false;
-    pthread_mutex_lock(&p->lock);
+    autolock(&p->lock);
     bool is_known = p->table && pods_table_find(p->table, container_id, &names);
     if (is_known) {
         copy(ret->pod, names.pod);
@@ -348,14 +336,11 @@ bool pods_find(struct pods *p, struct bytes container_id, struct pods_found *ret
         p->is_wanted = true;
         pthread_cond_signal(&p->wake);
     }
-    pthread_mutex_unlock(&p->lock);
     return is_known;
 }
 
 struct pods_counts pods_counts(struct pods *p)
 {
-    pthread_mutex_lock(&p->lock);
-    struct pods_counts counts = p->counts;
-    pthread_mutex_unlock(&p->lock);
-    return counts;
+    autolock(&p->lock);
+    return p->counts;
 }

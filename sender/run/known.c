@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "sender/run/opener.h"
 
 struct known_file {
@@ -50,10 +50,9 @@ static void put_open(struct open_file *place, uint32_t serial, int fd)
 
 void known_rest(struct known *k)
 {
-    pthread_mutex_lock(&k->lock);
+    autolock(&k->lock);
     for (uint32_t i = 0; i < KNOWN_OPEN_MAX; i++)
         put_open(&k->open[i], 0, -1);
-    pthread_mutex_unlock(&k->lock);
 }
 
 struct known *known_free(struct known *k)
@@ -84,13 +83,12 @@ void known_add(struct known *k, uint32_t serial, const struct unwind_key *key, i
     struct known_file fresh = {.serial = serial, .key = *key, .content = {key->size, key->mtime}};
     int copy = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     describe(&fresh, fd);
-    pthread_mutex_lock(&k->lock);
+    autolock(&k->lock);
     struct known_file *place = &k->file[serial % UNWIND_FILES];
     free(place->path);
     *place = fresh.path ? fresh : (struct known_file){0};
     if (copy >= 0)
         put_open(&k->open[k->turn++ % KNOWN_OPEN_MAX], serial, copy);
-    pthread_mutex_unlock(&k->lock);
 }
 
 static int open_copy(const struct known *k, uint32_t serial)

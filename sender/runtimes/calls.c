@@ -6,12 +6,13 @@
  */
 #include "sender/runtimes/calls.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/hash.h"
 #include "proto/base/hash_table.h"
+#include "proto/base/macros.h"
+#include "proto/base/thread.h"
 #include "proto/base/vec.h"
 
 struct call {
@@ -42,9 +43,8 @@ struct calls *calls_new(void)
 
 struct calls *calls_hold(struct calls *s)
 {
-    pthread_mutex_lock(&s->lock);
+    autolock(&s->lock);
     s->held++;
-    pthread_mutex_unlock(&s->lock);
     return s;
 }
 
@@ -170,25 +170,21 @@ static struct call *keep(struct calls *s, const struct runtime_name *name, bool 
 
 const struct call *calls_keep(struct calls *s, const struct runtime_name *name, bool is_marked)
 {
-    pthread_mutex_lock(&s->lock);
-    const struct call *call = keep(s, name, is_marked);
-    pthread_mutex_unlock(&s->lock);
-    return call;
+    autolock(&s->lock);
+    return keep(s, name, is_marked);
 }
 
 const struct call *call_hold(struct calls *s, const struct call *call)
 {
-    pthread_mutex_lock(&s->lock);
+    autolock(&s->lock);
     ((struct call *)call)->held++;
-    pthread_mutex_unlock(&s->lock);
     return call;
 }
 
 void call_let_go(struct calls *s, const struct call *call)
 {
-    pthread_mutex_lock(&s->lock);
+    autolock(&s->lock);
     let_go(s, (struct call *)call);
-    pthread_mutex_unlock(&s->lock);
 }
 
 struct runtime_name call_name(const struct call *call)
@@ -216,15 +212,12 @@ size_t call_size(const struct call *call)
 
 void calls_leave(struct calls *s, int64_t n)
 {
-    pthread_mutex_lock(&s->lock);
+    autolock(&s->lock);
     s->leaving += n;
-    pthread_mutex_unlock(&s->lock);
 }
 
 size_t calls_size(struct calls *s)
 {
-    pthread_mutex_lock(&s->lock);
-    int64_t size = s->size - s->leaving;
-    pthread_mutex_unlock(&s->lock);
-    return size > 0 ? (size_t)size : 0;
+    autolock(&s->lock);
+    return (size_t)max_of(s->size - s->leaving, INT64_C(0));
 }

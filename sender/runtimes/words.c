@@ -400,7 +400,6 @@ static void *run(void *argument)
 int words_new(struct words **ret, const struct words_options *options)
 {
     struct words *w = calloc(1, sizeof *w);
-    pthread_condattr_t monotonic;
     if (!w)
         return -ENOMEM;
     w->options = *options;
@@ -409,9 +408,7 @@ int words_new(struct words **ret, const struct words_options *options)
     ledger_init(&w->ledger, LEDGER_SAVED);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->answered_some, &monotonic);
+    condition_init(&w->answered_some);
     int r = w->calls ? thread_begin(&w->thread, NULL, "words", run, w) : -ENOMEM;
     if (r < 0) {
         if (w->calls)
@@ -593,32 +590,26 @@ void words_go(struct words *w)
     if (!w->has_asked)
         return;
     w->has_asked = false;
-    pthread_mutex_lock(&w->lock);
+    autolock(&w->lock);
     pthread_cond_signal(&w->wake);
-    pthread_mutex_unlock(&w->lock);
 }
 
 void words_settle(struct words *w)
 {
-    uint64_t until = clock_monotonic() + WORDS_SETTLE_NS;
-    struct timespec at = {.tv_sec = (time_t)(until / NSEC_PER_SEC), .tv_nsec = (long)(until % NSEC_PER_SEC)};
-    pthread_mutex_lock(&w->lock);
-    uint64_t asked = w->n_asked;
+    const uint64_t until = clock_monotonic() + WORDS_SETTLE_NS;
+    autolock(&w->lock);
+    const uint64_t asked = w->n_asked;
     pthread_cond_signal(&w->wake);
-    while (w->answered < asked && !w->stopping &&
-           pthread_cond_timedwait(&w->answered_some, &w->lock, &at) == 0)
+    while (w->answered < asked && !w->stopping && condition_wait(&w->answered_some, &w->lock, until))
         ;
-    pthread_mutex_unlock(&w->lock);
 }
 
 struct words_counts words_counts(struct words *w)
 {
-    pthread_mutex_lock(&w->lock);
-    struct words_counts counts = {.processes = w->tables.n,
-                                  .words = w->n,
-                                  .text = calls_size(w->calls),
-                                  .named = w->named,
-                                  .failed = w->answered - w->named};
-    pthread_mutex_unlock(&w->lock);
-    return counts;
+    autolock(&w->lock);
+    return (struct words_counts){.processes = w->tables.n,
+                                 .words = w->n,
+                                 .text = calls_size(w->calls),
+                                 .named = w->named,
+                                 .failed = w->answered - w->named};
 }
