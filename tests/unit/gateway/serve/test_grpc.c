@@ -222,9 +222,9 @@ UNIT(unknown_encodings_are_unimplemented_and_the_known_ones_listed)
         .path = GRPC_PATH, .headers = {GRPC_TYPE, H("grpc-encoding", "br")}, .body = good.body};
     ck_assert_str_eq(
         ask(s, &call),
-        "200\ncontent-type: application/grpc\ngrpc-accept-encoding: gzip,deflate,zstd,snappy,identity\nbody: \n"
+        "200\ncontent-type: application/grpc\ngrpc-accept-encoding: gzip,deflate,zstd,snappy,lz4,identity\nbody: \n"
         "-- trailers\ngrpc-status: 12\n"
-        "grpc-message: unknown grpc-encoding; these are taken: gzip,deflate,zstd,snappy,identity\n");
+        "grpc-message: unknown grpc-encoding; these are taken: gzip,deflate,zstd,snappy,lz4,identity\n");
     fake_release(s);
 }
 

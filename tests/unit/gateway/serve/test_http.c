@@ -157,10 +157,10 @@ UNIT(h3_content_encodings_are_taken)
     fake_release(s);
 }
 
-#define CODING_REFUSED                                                                                     \
-    PROTO("415")                                                                                           \
-    "accept-encoding: gzip,deflate,zstd,snappy,identity\nbody: \\x08\\x0c\\x12Lunknown content-encoding; " \
-    "these are taken: gzip,deflate,zstd,snappy,identity\n"
+#define CODING_REFUSED                                                                                         \
+    PROTO("415")                                                                                               \
+    "accept-encoding: gzip,deflate,zstd,snappy,lz4,identity\nbody: \\x08\\x0c\\x12Punknown content-encoding; " \
+    "these are taken: gzip,deflate,zstd,snappy,lz4,identity\n"
 
 UNIT(unknown_content_encodings_are_415_and_the_known_ones_listed)
 {
