@@ -149,14 +149,23 @@ def test_a_copied_build_id_lends_no_names(everybodys):
 def test_a_file_system_that_does_not_answer_keeps_nobody_waiting(truth, everybodys, when):
     """A program runs from it, and then it falls silent: what asks there waits for ever, and, if it took the question, with SIGKILL."""
     named = lambda of: any("spinning" in hit.names for hit in receiver.of(of.pid, "samples/count"))
+
+    def begin(name):
+        """A program of the server's that has all that it runs: what it had yet to read it would wait for, and not be sampled."""
+        shutil.copy(truth, everybodys / "source" / name)
+        (everybodys / "source" / name).chmod(0o755)
+        program = Process(as_nobody(everybodys / "mount" / name, "spin", "600"))
+        about = pathlib.Path(f"/proc/{program.pid}")
+        wait_for(lambda: (about / "comm").read_text() == f"{name}\n" and int((about / "schedstat").read_text().split()[0]) > 2e8,
+                 "a program of the server's at work")
+        return program
+
     with Kinds() as receiver, shown(everybodys) as server:
-        shutil.copy(truth, everybodys / "source/pg-silent")
-        (everybodys / "source/pg-silent").chmod(0o755)
-        silent = Process(as_nobody(everybodys / "mount/pg-silent", "spin", "600"))
+        silent, new = begin("pg-silent"), begin("pg-new")
+        new.process.send_signal(signal.SIGSTOP)  # so it is not met before it is told to go on
         sender = profsend(receiver)
-        with running(sender, silent):
+        with running(sender, silent, new):
             try:
-                wait_for(lambda: pathlib.Path(f"/proc/{silent.pid}/comm").read_text() == "pg-silent\n", "a program of the server's")
                 if when == "stopped before profsend":
                     server.process.send_signal(signal.SIGSTOP)
                     started(sender)
@@ -165,6 +174,7 @@ def test_a_file_system_that_does_not_answer_keeps_nobody_waiting(truth, everybod
                     started(sender)
                     wait_for(lambda: named(silent), "names of who is on it")
                     (everybodys / "source/keep").touch()
+                    new.process.send_signal(signal.SIGCONT)
                     wait_for(lambda: "kept" in server.log(), "a question that is kept")
                 others = Process([truth, "spin", "600"])
                 with running(others):
