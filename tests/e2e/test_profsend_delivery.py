@@ -198,8 +198,10 @@ def test_a_name_that_nobody_resolves_does_not_keep_it_from_ending(tmp_path, who)
         environment["DEBUGINFOD_CACHE_PATH"] = str(tmp_path / "cache")
     to = {"receiver": ["--endpoint", "http://receiver.invalid:4318"], "debuginfod": ["--print"],
           "kubelet": ["--print", "--kubernetes", "http://kubelet.invalid:10255"]}[who]
-    sender = Process([BUILD / "profsend", *to, "--interval", "1s"], env=environment)
-    with running(sender):
+    (tmp_path / "busy.c").write_text("int main(void) { for (;;); }")  # without names, so that there is something to ask for
+    subprocess.run(["gcc", "-s", "-Wl,--build-id", "busy.c", "-o", "busy"], check=True, cwd=tmp_path)
+    sender, busy = Process([BUILD / "profsend", *to, "--interval", "1s"], env=environment), Process([tmp_path / "busy"])
+    with running(sender, busy):
         wait_for(lambda: {"asked", "sampling"} <= set(sender.log().split()) or not sender.alive(), "a name that is asked for")
         assert sender.stop() == (1 if who == "receiver" else 0), sender.log()
         assert ("could not be delivered" in sender.log()) == (who == "receiver")
