@@ -6,7 +6,9 @@
 #ifndef PROTO_BASE_CLOCK_H
 #define PROTO_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #define NSEC_PER_USEC 1000u
 #define NSEC_PER_MSEC 1000000u
@@ -24,5 +26,11 @@ uint64_t clock_boot(void);
 /* CPU time so far: of the calling thread; of all threads. */
 uint64_t clock_thread(void);
 uint64_t clock_process(void);
+
+/* Of two times of a file (stat(2)): to the nanosecond. */
+static inline bool clock_is_same(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
 
 #endif

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
+
 /* For the handler: the one that is open. */
 static struct {
     uint8_t *from, *end;
@@ -67,18 +69,13 @@ int mapping_open(struct mapping *ret, int fd, size_t padding)
     return 0;
 }
 
-static bool is_same_time(struct timespec a, struct timespec b)
-{
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 bool mapping_close(struct mapping *m)
 {
     struct stat is;
     if (m->room == 0)
         return false;
     const bool is_changed = open_one.is_cut || fstat(m->fd, &is) < 0 || is.st_size != m->was.st_size ||
-                            !is_same_time(is.st_mtim, m->was.st_mtim);
+                            !clock_is_same(is.st_mtim, m->was.st_mtim);
     signal(SIGBUS, SIG_DFL);
     munmap((void *)(uintptr_t)m->bytes.p, m->room);
     close(m->fd);

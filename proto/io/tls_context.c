@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/library/library.h"
 #include "proto/io/tls_parts.h"
 
@@ -201,7 +202,7 @@ static void take_stamps(const struct tls_context *c, struct tls_stamp ret[TLS_FI
 static bool is_same(const struct tls_stamp *a, const struct tls_stamp *b)
 {
     return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+           clock_is_same(a->changed, b->changed);
 }
 
 /* Before its files are read: what changes meanwhile is seen by the next renewal. 0 or -ENOMEM. */

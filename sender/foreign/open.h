@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "proto/base/clock.h"
+
 /* Whether that is why a file could not be opened: its file system does not answer, or its user has kept an
  * errand. Then it is not to be looked for by another name, either. */
 static inline bool foreign_is_silent(int r)
@@ -52,8 +54,7 @@ bool foreign_is(int fd, const struct foreign_file *file, uint32_t user);
 /* The same file later: by its change time, which nobody can set, and not by what it is called. */
 static inline bool foreign_is_unchanged(const struct stat *st, int64_t size, struct timespec changed)
 {
-    return st->st_size == size && st->st_ctim.tv_sec == changed.tv_sec &&
-           st->st_ctim.tv_nsec == changed.tv_nsec;
+    return st->st_size == size && clock_is_same(st->st_ctim, changed);
 }
 
 /* What is in a file, by when it was written: links, owners and modes, which change what is said above, do not

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
 
@@ -70,7 +71,7 @@ static void refresh(struct users *u)
     struct stat st;
     FILE *file = fopen(u->path, "re");
     bool is_there = file && fstat(fileno(file), &st) == 0;
-    if (is_there && (st.st_ctim.tv_sec != u->changed.tv_sec || st.st_ctim.tv_nsec != u->changed.tv_nsec)) {
+    if (is_there && !clock_is_same(st.st_ctim, u->changed)) {
         u->changed = st.st_ctim;
         read_all(u, file);
     }

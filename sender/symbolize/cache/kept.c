@@ -17,8 +17,7 @@ struct kept_file {
 
 static bool is_same(const struct kept_file *f, const struct stat *st)
 {
-    return f->device == st->st_dev && f->inode == st->st_ino && f->size == st->st_size &&
-           f->changed.tv_sec == st->st_ctim.tv_sec && f->changed.tv_nsec == st->st_ctim.tv_nsec;
+    return f->device == st->st_dev && f->inode == st->st_ino && foreign_is_unchanged(st, f->size, f->changed);
 }
 
 static void drop(struct kept *k, uint32_t i)
