@@ -308,9 +308,7 @@ static void on_read_tls(void *user, struct bytes in)
         c->handshake_until = UINT64_MAX;
         c->peer.tls = true;
         tls_peer_name(c->tls, c->peer.identity, sizeof c->peer.identity);
-        const uint64_t good_for = tls_peer_good_for(c->tls);
-        if (good_for != UINT64_MAX)
-            c->named_until = io_loop_now(a->loop) + good_for;
+        c->named_until = tls_peer_good_until(c->tls, io_loop_now(a->loop));
     }
     if (send_cipher(c) < 0) {
         connection_end(c, false);

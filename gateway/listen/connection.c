@@ -444,9 +444,7 @@ static void tls_established(struct connection *c)
     c->handshake_until = UINT64_MAX;
     c->peer.tls = true;
     tls_peer_name(c->tls, c->peer.identity, sizeof c->peer.identity);
-    const uint64_t good_for = tls_peer_good_for(c->tls);
-    if (good_for != UINT64_MAX)
-        c->named_until = io_loop_now(c->host->loop) + good_for;
+    c->named_until = tls_peer_good_until(c->tls, io_loop_now(c->host->loop));
 }
 
 static void work_tls(struct connection *c, struct bytes in)

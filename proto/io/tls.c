@@ -344,14 +344,14 @@ void tls_peer_name(const struct tls *t, char *name, size_t cap)
         tls_peer_cert_name(cert, name, cap);
 }
 
-uint64_t tls_peer_good_for(const struct tls *t)
+uint64_t tls_peer_good_until(const struct tls *t, uint64_t now)
 {
-    const uint64_t now = clock_realtime() / NSEC_PER_SEC;
+    const uint64_t today = clock_realtime() / NSEC_PER_SEC;
     const int64_t end = tls_cert_expiry(verified_peer(t));
-    if (end < 0 || (uint64_t)end <= now)
-        return 0;
-    const uint64_t left = (uint64_t)end - now;
-    return left < UINT64_MAX / NSEC_PER_SEC / 2 ? left * NSEC_PER_SEC : UINT64_MAX;
+    if (end < 0 || (uint64_t)end <= today)
+        return now;
+    const uint64_t left = (uint64_t)end - today;
+    return left < UINT64_MAX / NSEC_PER_SEC / 2 ? now + left * NSEC_PER_SEC : UINT64_MAX;
 }
 
 const char *tls_error(const struct tls *t)

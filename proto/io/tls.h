@@ -92,9 +92,9 @@ struct bytes tls_alpn(const struct tls *t);
  * or does not fit in name[cap] (cap > 0) is passed over, not cut: half a name is somebody else's. */
 void tls_peer_name(const struct tls *t, char *name, size_t cap);
 
-/* For how long from now, in nanoseconds, the peer's verified certificate is good; UINT64_MAX: there is none,
- * or it has no end. */
-uint64_t tls_peer_good_for(const struct tls *t);
+/* Until when, of the clock that says `now`, the peer's verified certificate is good; UINT64_MAX: there is
+ * none, or it has no end. */
+uint64_t tls_peer_good_until(const struct tls *t, uint64_t now);
 
 /* Why it failed, for a person; "" if it did not. */
 const char *tls_error(const struct tls *t);
