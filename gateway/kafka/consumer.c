@@ -311,15 +311,10 @@ static uint64_t patience_ns(const struct consumer *c, uint64_t deadline_ns)
 static bool close_in_time(struct consumer *c, uint64_t deadline_ns)
 {
     const uint64_t patience = patience_ns(c, deadline_ns);
-    struct timespec until;
     void *kept;
     if (thread_begin(&c->closer, NULL, "kafka close", close_kafka, c) < 0)
         return false;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    const uint64_t ns = (uint64_t)until.tv_nsec + patience;
-    until.tv_sec += (time_t)(ns / NSEC_PER_SEC);
-    until.tv_nsec = (long)(ns % NSEC_PER_SEC);
-    if (pthread_clockjoin_np(c->closer, &kept, CLOCK_MONOTONIC, &until) == 0)
+    if (thread_join_until(c->closer, &kept, clock_monotonic() + patience))
         return !kept;
     pthread_detach(c->closer);
     log_warn("kafka group left without a goodbye: no broker answers group=%s waited_ms=%" PRIu64,

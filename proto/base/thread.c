@@ -41,19 +41,21 @@ int thread_begin(pthread_t *ret, const pthread_attr_t *attributes, const char *n
     return -r;
 }
 
-void condition_init(pthread_cond_t *c)
+static struct timespec timespec_of(uint64_t ns)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(c, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    return (struct timespec){(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
+}
+
+bool thread_join_until(pthread_t thread, void **ret, uint64_t until_ns)
+{
+    const struct timespec t = timespec_of(until_ns);
+    return pthread_clockjoin_np(thread, ret, CLOCK_MONOTONIC, &t) == 0;
 }
 
 bool condition_wait(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t until_ns)
 {
-    const struct timespec t = {(time_t)(until_ns / NSEC_PER_SEC), (long)(until_ns % NSEC_PER_SEC)};
+    const struct timespec t = timespec_of(until_ns);
     if (until_ns == UINT64_MAX)
         return pthread_cond_wait(c, lock) == 0;
-    return pthread_cond_timedwait(c, lock, &t) == 0;
+    return pthread_cond_clockwait(c, lock, CLOCK_MONOTONIC, &t) == 0;
 }

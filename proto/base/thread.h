@@ -37,9 +37,11 @@ static inline void thread_unlock(pthread_mutex_t **lock)
     pthread_mutex_unlock(*lock);
 }
 
-/* A condition on the monotonic clock, and a wait for it until a time of that clock (UINT64_MAX: no end).
- * False: it is that time. */
-void condition_init(pthread_cond_t *c);
+/* Waits for its end until a time of the monotonic clock. False: it is that time, and the thread is still the
+ * caller's to join or detach. */
+bool thread_join_until(pthread_t thread, void **ret, uint64_t until_ns);
+
+/* Waits for a condition until a time of the monotonic clock (UINT64_MAX: no end). False: it is that time. */
 bool condition_wait(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t until_ns);
 
 #endif

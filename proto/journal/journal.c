@@ -676,7 +676,7 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
     j->first = j->taken = j->next = 1;
     pthread_mutex_init(&j->lock, NULL);
     pthread_mutex_init(&j->outside, NULL);
-    condition_init(&j->work);
+    pthread_cond_init(&j->work, NULL);
     int r = open_file(j, e);
     if (r == 0) {
         expire(j);

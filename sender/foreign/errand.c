@@ -261,12 +261,8 @@ static void wait_for(const struct errand *e, const struct runner *r, uint64_t pa
     const uint64_t begun = clock_monotonic();
     for (uint64_t now = begun, waits = 0;
          !e->is_back && waits < patience && now - begun < ERRAND_TURNS * (uint64_t)ERRAND_WAIT_NS;) {
-        const uint64_t ns = now + ERRAND_STEP_NS;
-        const struct timespec until = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
-                                       .tv_nsec = (long)(ns % NSEC_PER_SEC)};
-        while (!e->is_back) /* not by the wall clock, which may be set back meanwhile */
-            if (pthread_cond_clockwait(&back, &lock, CLOCK_MONOTONIC, &until) != 0)
-                break;
+        while (!e->is_back && condition_wait(&back, &lock, now + ERRAND_STEP_NS))
+            ;
         now = clock_monotonic();
         if (!e->is_back && !is_running(r))
             waits += ERRAND_STEP_NS;

@@ -277,7 +277,7 @@ int pods_new(struct pods **ret, const char *where, void (*begin)(void), struct e
     if (!p)
         return error_set(e, -ENOMEM, "out of memory");
     pthread_mutex_init(&p->lock, NULL);
-    condition_init(&p->wake);
+    pthread_cond_init(&p->wake, NULL);
     p->begin = begin;
     int r = start(p, where, e);
     if (r < 0) {

@@ -408,7 +408,7 @@ int words_new(struct words **ret, const struct words_options *options)
     ledger_init(&w->ledger, LEDGER_SAVED);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
-    condition_init(&w->answered_some);
+    pthread_cond_init(&w->answered_some, NULL);
     int r = w->calls ? thread_begin(&w->thread, NULL, "words", run, w) : -ENOMEM;
     if (r < 0) {
         if (w->calls)
@@ -473,19 +473,21 @@ void words_sweep(struct words *w, uint64_t now)
             drop(w, i--);
 }
 
-/* The table with most text of the user's whose tables have most. Users are told apart by the low bits of
- * their numbers. */
+/* Users are told apart by the low bits of their numbers. */
+#define USERS 64u
+
+/* The table with most text of the user's whose tables have most. */
 static uint32_t with_most_text(const struct words *w)
 {
-    size_t of_user[64] = {0}, most_n = 0;
+    size_t of_user[USERS] = {0}, most_n = 0;
     uint32_t user = 0, most = 0;
     for (uint32_t i = 0; i < w->tables.n; i++)
-        of_user[w->tables.p[i]->of.user % 64] += atomic_load(&w->tables.p[i]->n_text);
-    for (uint32_t i = 1; i < 64; i++)
+        of_user[w->tables.p[i]->of.user % USERS] += atomic_load(&w->tables.p[i]->n_text);
+    for (uint32_t i = 1; i < USERS; i++)
         user = of_user[i] > of_user[user] ? i : user;
     for (uint32_t i = 0; i < w->tables.n; i++) {
         size_t n = atomic_load(&w->tables.p[i]->n_text);
-        if (w->tables.p[i]->of.user % 64 == user && n > most_n) {
+        if (w->tables.p[i]->of.user % USERS == user && n > most_n) {
             most = i;
             most_n = n;
         }

@@ -205,10 +205,7 @@ struct fetch *fetch_free(struct fetch *f)
     f->stopping = true;
     pthread_cond_signal(&f->wanted);
     pthread_mutex_unlock(&f->lock);
-    const uint64_t until = clock_monotonic() + FAREWELL_NS;
-    const struct timespec at = {.tv_sec = (time_t)(until / NSEC_PER_SEC),
-                                .tv_nsec = (long)(until % NSEC_PER_SEC)};
-    if (pthread_clockjoin_np(f->thread, NULL, CLOCK_MONOTONIC, &at) != 0)
+    if (!thread_join_until(f->thread, NULL, clock_monotonic() + FAREWELL_NS))
         return f;
     for (uint32_t i = 0; i < f->n; i++)
         free(f->file[i].path);

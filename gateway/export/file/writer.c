@@ -129,7 +129,7 @@ int writer_new(struct writer **ret, const struct writer_options *options, struct
     w->coded = (struct buffer)BUFFER_INIT(0);
     w->records.fd = -1;
     pthread_mutex_init(&w->lock, NULL);
-    condition_init(&w->changed);
+    pthread_cond_init(&w->changed, NULL);
     int r = record_file_open(&w->records, options->path, &options->rotation, e);
     if (r == 0 && options->compression != CODING_IDENTITY &&
         !(w->encoder = coding_encoder_new(options->compression, 0)))

@@ -616,7 +616,7 @@ int producer_new(struct sender *ret, struct io_loop *loop, const struct producer
     STAILQ_INIT(&p->again);
     rng_seed(&p->rng, clock_realtime());
     pthread_mutex_init(&p->lock, NULL);
-    condition_init(&p->changed);
+    pthread_cond_init(&p->changed, NULL);
     p->patience = io_timer_new(loop, on_patience, p);
     int r = p->patience
                 ? send_queue_init(&p->queue, options->queue_size, options->queue_bytes, options->budget)

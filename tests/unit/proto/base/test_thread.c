@@ -89,7 +89,7 @@ UNIT(a_lock_is_held_to_the_end_of_the_block_however_it_is_left)
 UNIT(a_condition_is_waited_for_until_a_time)
 {
     pthread_cond_t never;
-    condition_init(&never);
+    pthread_cond_init(&never, NULL);
     autolock(&lock);
     const uint64_t until = clock_monotonic() + 20 * NSEC_PER_MSEC;
     while (condition_wait(&never, &lock, until))
@@ -97,4 +97,28 @@ UNIT(a_condition_is_waited_for_until_a_time)
     ck_assert_uint_ge(clock_monotonic(), until);
     ck_assert(!condition_wait(&never, &lock, 0));
     pthread_cond_destroy(&never);
+}
+
+static void *wait_to_be_let_go(void *unused)
+{
+    autolock(&lock);
+    return &lock;
+}
+
+UNIT(its_end_is_waited_for_until_a_time)
+{
+#ifdef __SANITIZE_THREAD__
+    unit_skip("ThreadSanitizer does not know pthread_clockjoin_np(3): what it joins leaks to it");
+#endif
+    pthread_t thread;
+    void *ret = NULL;
+    ck_assert_int_eq(pthread_mutex_lock(&lock), 0);
+    ck_assert_int_eq(thread_begin(&thread, NULL, "held up", wait_to_be_let_go, NULL), 0);
+    const uint64_t until = clock_monotonic() + 20 * NSEC_PER_MSEC;
+    ck_assert(!thread_join_until(thread, &ret, until));
+    ck_assert_uint_ge(clock_monotonic(), until);
+    ck_assert_int_eq(pthread_mutex_unlock(&lock), 0);
+    ck_assert(
+        thread_join_until(thread, &ret, clock_monotonic() + unit_patience(60 * (uint64_t)NSEC_PER_SEC)));
+    ck_assert_ptr_eq(ret, &lock);
 }
