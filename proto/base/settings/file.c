@@ -96,15 +96,51 @@ int settings_file_read(const char *path, struct buffer *ret, struct error *e)
     return 0;
 }
 
+#define BEHIND_COLON "a blank belongs behind a key's colon"
+
+/* What to write, where libyaml's words say how it reads. `begin`: it is told where it begins, for libyaml is
+ * far behind by then. */
+static const struct advice {
+    const char *context, *problem; /* libyaml's; NULL: any */
+    const char *what;
+    bool begin;
+} advices[] = {
+    {NULL, "found character that cannot start any token", "a value that begins so stands in quotes", false},
+    {"while scanning an alias", NULL, "a value that begins with * stands in quotes", true},
+    {"while scanning an anchor", NULL, "a value that begins with & stands in quotes", true},
+    {"while scanning a quoted scalar", "found unexpected end of stream", "this quote is never closed", true},
+    {"while scanning a simple key", NULL, "no key and value: " BEHIND_COLON, true},
+    {NULL, "mapping values are not allowed in this context",
+     "a colon where no key may stand: this line is too deep, the key above has no blank behind its colon, or a value "
+     "wants quotes", false},
+};
+
+static const struct advice *advice_for(const yaml_parser_t *parser)
+{
+    const char *context = parser->context ? parser->context : "", *problem = parser->problem;
+    for (size_t i = 0; problem && i < ARRAY_LEN(advices); i++)
+        if ((!advices[i].context || strcmp(context, advices[i].context) == 0) &&
+            (!advices[i].problem || strcmp(problem, advices[i].problem) == 0))
+            return &advices[i];
+    return NULL;
+}
+
 static int explain(struct settings_file *f, const yaml_parser_t *parser)
 {
-    const char *problem = parser->problem ? parser->problem : "not YAML";
+    const struct advice *advice = advice_for(parser);
+    char what[160];
     if (parser->error == YAML_MEMORY_ERROR)
         return settings_no_memory(f);
     if (parser->error == YAML_SCANNER_ERROR && parser->buffer.pointer < parser->buffer.last &&
         *parser->buffer.pointer == '\t') /* "found character that cannot start any token" */
-        problem = "a tab; YAML is indented by spaces";
-    return fail_at(f, &parser->problem_mark, "", -EINVAL, problem);
+        return fail_at(f, &parser->problem_mark, "", -EINVAL, "a tab; YAML is indented by spaces");
+    if (advice)
+        return fail_at(f, advice->begin ? &parser->context_mark : &parser->problem_mark, "", -EINVAL, advice->what);
+    snprintf(what, sizeof what, "%s", parser->problem ? parser->problem : "not YAML");
+    if (parser->context && parser->context_mark.line < parser->problem_mark.line)
+        snprintf(what, sizeof what, "%s, %s that begins in line %zu", parser->problem, parser->context,
+                 parser->context_mark.line + 1);
+    return fail_at(f, &parser->problem_mark, "", -EINVAL, what);
 }
 
 /* libyaml looks at all open lists and maps for each token, and at each level of a document by recursion: what
@@ -527,6 +563,8 @@ static int unknown_key(struct settings_file *f, const struct settings_section *s
                        const struct settings_node *at, const char *key, const char *path)
 {
     char what[425];
+    if (strchr(path, ':')) /* { endpoint:http://… } */
+        return settings_fail(f, at, key, "unknown key; " BEHIND_COLON);
     const struct settings_key_name other = settings_key_meant(f->options.sections, path);
     struct bytes best = meant(s, path);
     if (best.n == 0)
@@ -598,15 +636,20 @@ static int take_keys(struct settings_file *f, const struct settings_section *s, 
 {
     if (settings_is_null(map))
         return 0;
-    if (!settings_is(map, SETTINGS_MAP))
-        return settings_fail(f, map, where, "a map of keys belongs here");
+    char path[KEY_MAX / 2], full[KEY_MAX];
+    if (!settings_is(map, SETTINGS_MAP)) {
+        snprintf(full, sizeof full, "%s.%s", where, prefix);
+        full[strlen(full) - 1] = 0; /* the last dot */
+        const bool is_run_on = settings_is(map, SETTINGS_SCALAR) && memchr(raw(map).p, ':', raw(map).n);
+        return settings_fail(f, map, full,
+                             is_run_on ? "a map of keys belongs here; " BEHIND_COLON : "a map of keys belongs here");
+    }
     int r = 0;
     for (uint32_t i = 0; i < settings_count(map) && r == 0; i++) {
         const struct settings_node *k = settings_key(f, map, i), *v = settings_value(f, map, i);
         const char *name = settings_text(f, k, where);
         if (!name)
             return f->r; /* whatever else is in it */
-        char path[KEY_MAX / 2], full[KEY_MAX];
         snprintf(path, sizeof path, "%s%s", prefix, name);
         snprintf(full, sizeof full, "%s.%s", where, path);
         const struct settings_row *row = settings_find(s, bytes_str(path));
