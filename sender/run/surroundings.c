@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "proto/base/log.h"
@@ -100,13 +102,31 @@ static int check_owner(const char *path, struct error *e)
     return 0;
 }
 
+/* The kernel's answer, EINVAL, would be taken for that of a kernel that is too old. A folder that is not
+ * there is as the one that it would be made in; `folder` is cut down to that. */
+static int check_is_bpf(char *folder, const char *path, struct error *e)
+{
+    struct statfs fs;
+    for (; statfs(folder, &fs) < 0; folder = dirname(folder))
+        if (errno != ENOENT || !folder[1])
+            return 0; /* opening it says why not */
+    return fs.f_type == BPF_FS_MAGIC
+               ? 0
+               : error_set(e, -EINVAL,
+                           "--trace-map: %s is not on a BPF file system; there is one at "
+                           "/sys/fs/bpf (mount -t bpf bpf /sys/fs/bpf)",
+                           path);
+}
+
 static int check_trace_map(const char *path, struct error *e)
 {
     autofree char *folder = strdup(path);
     if (!folder)
         return error_set(e, -ENOMEM, "out of memory");
-    int r = check_owner(dirname(folder), e);
-    return r < 0 ? r : check_owner(path, e);
+    char *at = dirname(folder);
+    int r = check_owner(at, e);
+    r = r < 0 ? r : check_owner(path, e);
+    return r < 0 ? r : check_is_bpf(at, path, e);
 }
 
 static void say_vain(const char *option, const char *why)

@@ -254,6 +254,14 @@ def test_a_map_of_another_shape_is_refused(bpffs):
     assert done.returncode == 3, (done.returncode, done.stderr)
 
 
+def test_a_map_that_is_no_file_of_bpf_is_refused(tmp_path, monkeypatch):
+    """In words of its own: the kernel's answer is that of one that is too old."""
+    monkeypatch.chdir(tmp_path)
+    for at in (tmp_path / "map", tmp_path / "none/such/map", "map"):
+        done = subprocess.run([BUILD / "profsend", "--print", "--duration", "0.1s", "--trace-map", at], capture_output=True, text=True)
+        assert done.returncode == 3 and f"--trace-map: {at} is not on a BPF file system" in done.stderr, done.stderr
+
+
 def test_a_map_that_others_may_write_is_refused(bpffs):
     at = bpffs / "otel/traces_ctx_v1"
     at.parent.mkdir()
