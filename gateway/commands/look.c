@@ -18,6 +18,7 @@
 #include "gateway/ui/ui.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/io/listener.h"
 #include "proto/io/loop.h"
 #include "proto/io/signal.h"
 
@@ -30,8 +31,16 @@ struct look_arguments {
     const char *listen;
 };
 
+static int set_listen(void *target, const char *value, struct arena *unused, struct error *e)
+{
+    char host[256];
+    uint16_t port;
+    ((struct look_arguments *)target)->listen = value;
+    return io_address_parse(value, host, sizeof host, &port, e);
+}
+
 static const struct settings_row rows[] = {
-    {"listen", SETTINGS_TEXT, offsetof(struct look_arguments, listen), .metavar = "ADDRESS",
+    {"listen", SETTINGS_OWN, .set = set_listen, .metavar = "ADDRESS",
      .doc = "where the page is; default " LISTEN_DEFAULT ", a free port"},
 };
 
@@ -127,10 +136,14 @@ static void announce(const struct viewer *v)
     const uint64_t slice = 10000, end = (v->to_ns / NSEC_PER_MSEC / slice + 2) * slice,
                    begin = v->from_ns / NSEC_PER_MSEC / slice * slice,
                    span = max_of(end - begin, (uint64_t)SPAN_MIN_MS);
-    const char *colon = strrchr(v->config->admin_endpoint, ':');
-    printf("http://%.*s:%u/#end=%" PRIu64 "&span=%" PRIu64 "\n",
-           (int)(colon ? colon - v->config->admin_endpoint : 0), v->config->admin_endpoint,
-           admin_port(v->admin), end, span);
+    const char *host = v->config->admin_endpoint;
+    size_t n = (size_t)(strrchr(host, ':') - host);
+    if (n == 0 || *host == '*') { /* every address: the one that is this machine's own */
+        host = "localhost";
+        n = strlen(host);
+    }
+    printf("http://%.*s:%u/#end=%" PRIu64 "&span=%" PRIu64 "\n", (int)n, host, admin_port(v->admin), end,
+           span);
     fflush(stdout);
 }
 

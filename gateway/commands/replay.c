@@ -19,6 +19,7 @@
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
 #include "proto/client/client.h"
+#include "proto/client/endpoint.h"
 #include "proto/io/loop.h"
 
 struct replay_arguments {
@@ -41,10 +42,17 @@ static int set_header(void *target, const char *value, struct arena *arena, stru
     return name ? vec_append(&a->headers, (struct client_header){name, equals + 1}) : -ENOMEM;
 }
 
+static int set_endpoint(void *target, const char *value, struct arena *arena, struct error *e)
+{
+    cleanup(endpoint_release) struct endpoint endpoint = {0};
+    ((struct replay_arguments *)target)->endpoint = value;
+    return endpoint_parse(&endpoint, value, 0, e);
+}
+
 /* clang-format off */
 static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http", OTLP_HTTP}, {NULL}};
 static const struct settings_row rows[] = {
-    {"endpoint", SETTINGS_TEXT, AT(endpoint), .metavar = "URL",
+    {"endpoint", SETTINGS_OWN, .set = set_endpoint, .metavar = "URL",
      .doc = "where to: http://host:port, https://host:port, unix:/path; default this machine's gateway"},
     {"protocol", SETTINGS_CHOICE, AT(protocol), .words = protocols, .metavar = "PROTOCOL",
      .want = "grpc or http", .doc = "OTLP/gRPC (the default) or OTLP/HTTP"},

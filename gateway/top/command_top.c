@@ -17,7 +17,6 @@
 #include "gateway/top/table.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
-#include "proto/base/quantity.h"
 #include "proto/client/authorization.h"
 #include "proto/io/loop.h"
 #include "proto/io/signal.h"
@@ -88,31 +87,6 @@ static int set_url(void *target, const char *value, struct arena *unused, struct
     return top_url_parse(value, &parsed, e);
 }
 
-static int set_interval(void *target, const char *value, struct arena *unused, struct error *e)
-{
-    struct options *o = target;
-    if (quantity_duration(bytes_str(value), &o->interval) < 0 || o->interval < INTERVAL_MIN ||
-        o->interval > 3600 * (uint64_t)NSEC_PER_SEC)
-        return error_set(e, -EINVAL, "%s: not an interval between 100ms and 1h", value);
-    return 0;
-}
-
-static int set_window(void *target, const char *value, struct arena *unused, struct error *e)
-{
-    struct options *o = target;
-    if (quantity_duration(bytes_str(value), &o->window) < 0 || o->window > WINDOW_MAX)
-        return error_set(e, -EINVAL, "%s: not a time up to 1h", value);
-    return 0;
-}
-
-static int set_for(void *target, const char *value, struct arena *unused, struct error *e)
-{
-    struct options *o = target;
-    if (quantity_duration(bytes_str(value), &o->how_long) < 0 || o->how_long == 0 || o->how_long > FOR_MAX)
-        return error_set(e, -EINVAL, "%s: not a time up to a year", value);
-    return 0;
-}
-
 static int set_pack(void *target, const char *value, struct arena *unused, struct error *e)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
@@ -136,11 +110,11 @@ static int set_service(void *target, const char *value, struct arena *unused, st
 static const struct settings_row rows[] = {
     {"url", SETTINGS_OWN, .set = set_url, .metavar = "URL",
      .doc = "the gateway's admin address; default " URL_DEFAULT},
-    {"interval", SETTINGS_OWN, .set = set_interval, .metavar = "TIME",
+    {"interval", SETTINGS_DURATION, AT(interval), .min = INTERVAL_MIN, .max = WINDOW_MAX, .metavar = "TIME",
      .doc = "time between two looks, e.g. 500ms; default 1s"},
-    {"window", SETTINGS_OWN, .set = set_window, .metavar = "TIME",
+    {"window", SETTINGS_DURATION, AT(window), .max = WINDOW_MAX, .metavar = "TIME",
      .doc = "what rates are taken over; default 10s"},
-    {"for", SETTINGS_OWN, .set = set_for, .metavar = "TIME",
+    {"for", SETTINGS_DURATION, AT(how_long), .min = NSEC_PER_MSEC, .max = FOR_MAX, .metavar = "TIME",
      .doc = "end after so long, e.g. 30s; default: when told to (Ctrl-C)"},
     {"pack", SETTINGS_OWN, .set = set_pack, .metavar = "NAME",
      .doc = "whose metrics: a pack of rules, or " PACK_ALL "; default " PACK_DEFAULT},

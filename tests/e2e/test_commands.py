@@ -47,6 +47,11 @@ def test_every_command_that_is_listed_has_help_by_both_ways():
     (["zzzzzz"], "there is no command zzzzzz (profgate --help"),
     (["top", "--bearer-token-file", "/no/such"], "cannot read /no/such: No such file or directory"),
     (["top", "--bearer-token-file", "/dev/null"], "/dev/null is not one line"),
+    (["top", "--interval", "5"], 'profgate top: --interval: "5" is not a duration (30s)'),
+    (["top", "--window", "2h"], "profgate top: --window: 2h is out of range: 0 to 1h"),
+    (["top", "--for", "0s"], "profgate top: --for: 0s is out of range: 1ms to 8760h"),
+    (["look", "--listen", "foo", DATA / "pprof/go-cpu.pb.gz"], 'profgate look: --listen: address "foo" has no port: write host:port'),
+    (["replay", "--endpoint", "ftp://x", DATA / "pprof/go-cpu.pb.gz"], 'profgate replay: --endpoint: endpoint "ftp://x": scheme "ftp" is not'),
 ])
 def test_a_wrong_word_is_named_with_what_was_meant(words, says):
     done = run("profgate", *words)

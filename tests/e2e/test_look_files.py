@@ -37,6 +37,13 @@ def test_files_are_shown_with_all_their_time(looked):
     assert process.wait() == 0
 
 
+@pytest.mark.parametrize("listen", [":0", "*:0", "127.0.0.1:0"])
+def test_the_address_that_is_said_opens_in_a_browser(listen):
+    with running(Process([BUILD / "profgate", "look", "--listen", listen, DATA / "pprof/go-cpu.pb.gz"])) as process:
+        url = wait_for(lambda: re.search(r"http://\S+\n", process.log()) or not process.alive(), "an address")[0].strip()
+        assert get(url.split("#")[0], "text/html").startswith("<!doctype html>")
+
+
 def test_all_stacks_are_there_when_the_address_is_said():
     """Also of requests that came while the store was busy, whose stacks an earlier one told it."""
     with running(Process([BUILD / "profgate", "look", *(file for file in captures() for _ in range(2))])) as process:
@@ -57,7 +64,7 @@ def test_an_interrupt_while_files_are_read_ends_it(tmp_path):
 
 @pytest.mark.parametrize("arguments, code, words", [
     ([], 2, "name a captured request"), (["/no/such/file"], 2, "/no/such/file"), (["--nonsense"], 2, "nonsense"),
-    (["--listen", "127.0.0.1:1x", DATA / "pprof/go-cpu.pb.gz"], 3, "127.0.0.1:1x"),
+    (["--listen", "127.0.0.1:1x", DATA / "pprof/go-cpu.pb.gz"], 2, "127.0.0.1:1x"),
     (["empty"], 1, "no samples in these files"), (["deep"], 1, "deep: line 1: more than 65536 frames"),
 ])
 def test_what_is_wrong_is_said(arguments, code, words, tmp_path, monkeypatch):
