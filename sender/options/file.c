@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/base/nearest.h"
 #include "proto/base/settings/file.h"
 #include "sender/options/rows.h"
 
@@ -13,16 +14,28 @@ struct reading {
     struct settings_file *file;
 };
 
+static int unknown(struct reading *r, const char *key, const struct settings_node *at)
+{
+    char what[160];
+    struct nearest near;
+    nearest_start(&near, bytes_str(key));
+    for (uint32_t i = 0; i < options_section.n_rows; i++)
+        if (options_section.rows[i].key && !options_is_of_command(&options_section.rows[i]))
+            nearest_offer(&near, bytes_str(options_section.rows[i].key));
+    snprintf(what, sizeof what, "unknown key%s", nearest_ask(near.best).s);
+    return settings_fail(r->file, at, key, what);
+}
+
 /* One setting, as the flag of that name; NULL: a switch that is on. */
 static int set(struct reading *r, const char *key, const char *value, const struct settings_node *at)
 {
     const struct settings_row *row = settings_find(&options_section, bytes_str(key));
     struct error why = {""};
     if (!row || options_is_of_command(row))
-        return settings_fail(r->file, at, key, "no such option");
+        return unknown(r, key, at);
     if (!row->metavar != !value) {
         snprintf(why.text, sizeof why.text, "%s %s", key,
-                 row->metavar ? "needs a value" : "is true or false");
+                 row->metavar ? "wants a value" : "is true or false");
         return settings_fail(r->file, at, "", why.text);
     }
     int result = settings_set(row, r->o, value, &r->o->arena, &why);

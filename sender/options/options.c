@@ -47,7 +47,7 @@ static int read_arguments(struct options *o, int argc, char **argv, struct error
         return 0;
     int r = settings_flags(&options_section, argc, argv, o, &o->arena, &rest, e);
     if (r == 0 && rest < argc)
-        r = error_set(e, -EINVAL, "%s: no such option (try --help)", argv[rest]);
+        r = error_set(e, -EINVAL, "%s: not expected here (--help lists what is)", argv[rest]);
     return r;
 }
 

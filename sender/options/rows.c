@@ -11,6 +11,7 @@
 #include "proto/base/settings/completion.h"
 #include "proto/base/settings/file.h"
 #include "sender/options/filter.h"
+#include "sender/report/status.h"
 
 static int invalid(struct error *e, const char *value, const char *want)
 {
@@ -64,6 +65,12 @@ static int set_frequency(void *options, const char *value, struct arena *arena, 
         return invalid(e, value, "a frequency between 1 and 10000 Hz");
     ((struct options *)options)->frequency = (uint32_t)hz;
     return 0;
+}
+
+static int set_status(void *options, const char *value, struct arena *arena, struct error *e)
+{
+    int r = status_check(value, e);
+    return r < 0 ? r : keep(arena, value, &((struct options *)options)->status, e);
 }
 
 static int set_wait_share(void *options, const char *value, struct arena *arena, struct error *e)
@@ -280,7 +287,7 @@ static const struct settings_row rows[] = {
     {"name-cache-size", SETTINGS_SIZE, AT(name_cache_bytes), NULL, 1u << 20,
      .want = "a size (such as 32MiB) of 1MiB or more", .metavar = "SIZE",
      .doc = "of which the names used the longest ago go when it is full; default 32MiB"},
-    {"status", SETTINGS_TEXT, AT(status), .metavar = "ADDRESS:PORT", .doc = "serve a page of our own figures there, and /metrics for Prometheus"},
+    {"status", SETTINGS_OWN, .set = set_status, .metavar = "ADDRESS:PORT", .doc = "serve a page of our own figures there, and /metrics for Prometheus"},
     {"metrics-endpoint", SETTINGS_TEXT, AT(metrics_endpoint), .metavar = "URL", .variable = OTLP("METRICS_ENDPOINT"),
      .doc = "send our own figures there as OTLP metrics"},
     {"frequency", SETTINGS_OWN, .set = set_frequency, .metavar = "HZ", .doc = "samples a second and CPU; default 19"},

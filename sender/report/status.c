@@ -174,6 +174,20 @@ static int parse(const char *address, struct sockaddr_storage *ret)
                        (struct sockaddr_in *)ret);
 }
 
+static int check(const char *address, struct sockaddr_storage *ret, struct error *e)
+{
+    return parse(address, ret) < 0
+               ? error_set(e, -EINVAL, "\"%s\" is not ADDRESS:PORT, the address a number or localhost",
+                           address)
+               : 0;
+}
+
+int status_check(const char *address, struct error *e)
+{
+    struct sockaddr_storage where = {0};
+    return check(address, &where, e);
+}
+
 static void status_closed(uv_handle_t *handle)
 {
     struct status *s = handle->data;
@@ -196,8 +210,9 @@ int status_open(struct status **ret, struct io_loop *loop, const char *address, 
                 void *user, struct error *e)
 {
     struct sockaddr_storage where = {0};
-    if (parse(address, &where) < 0)
-        return error_set(e, -EINVAL, "\"%s\" is not ADDRESS:PORT with the address as a number", address);
+    int r = check(address, &where, e);
+    if (r < 0)
+        return r;
     struct status *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(e, -ENOMEM, "out of memory");
@@ -206,7 +221,7 @@ int status_open(struct status **ret, struct io_loop *loop, const char *address, 
     uv_tcp_init(io_loop_uv(loop), &s->listener);
     uv_timer_init(io_loop_uv(loop), &s->next);
     s->listener.data = s->next.data = s;
-    int r = uv_tcp_bind(&s->listener, (const struct sockaddr *)&where, 0);
+    r = uv_tcp_bind(&s->listener, (const struct sockaddr *)&where, 0);
     r = r < 0 ? r : uv_listen((uv_stream_t *)&s->listener, VISITORS_MAX, on_visitor);
     if (r < 0) {
         status_close(s);

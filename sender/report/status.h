@@ -20,8 +20,11 @@ enum status_page {
 /* Appends the text. 0 or -errno: the asker gets 503. */
 typedef int (*status_write_fn)(void *user, enum status_page page, struct buffer *out);
 
-/* Listens at "ADDRESS:PORT" (a number; "[::1]:PORT"; "localhost:PORT" is 127.0.0.1). 0, or negative with *e.
- */
+/* Whether it is "ADDRESS:PORT" (a number; "[::1]:PORT"; "localhost:PORT" is 127.0.0.1). 0, or -EINVAL with
+ * *e. */
+int status_check(const char *address, struct error *e);
+
+/* Listens there. 0, or negative with *e. */
 int status_open(struct status **ret, struct io_loop *loop, const char *address, status_write_fn write,
                 void *user, struct error *e);
 

@@ -237,6 +237,9 @@ def test_a_file_configures_and_sighup_reads_it_again(truth, tmp_path):
                 file.write_text("endpoint: https://localhost:1\nca-file: /no/such\n")
                 sender.process.send_signal(signal.SIGHUP)
                 wait_for(lambda: "nothing was changed: /no/such: No such file" in sender.log() or not sender.alive(), "another one")
+                file.write_text("status: nowhere\n")
+                sender.process.send_signal(signal.SIGHUP)
+                wait_for(lambda: 'status: "nowhere" is not ADDRESS:PORT' in sender.log() or not sender.alive(), "a third one")
                 file.write_text(f"endpoint: {receiver.url}\nprotocol: http/protobuf\ninterval: 1s\nfrequency: 100\n"
                                 "include: [ executable=pg-truth ]\noff-cpu: { min: 2ms, share: 50% }\n")
                 sender.process.send_signal(signal.SIGHUP)
@@ -257,7 +260,6 @@ def test_a_file_that_it_cannot_start_with_ends_nothing(tmp_path):
     with running(Process([BUILD / "profsend", "--config", file])) as sender, taken:
         started(sender)
         for line, why in ((f"status: 127.0.0.1:{taken.getsockname()[1]}", "address already in use"),
-                          ("status: nowhere", '"nowhere" is not ADDRESS:PORT'),
                           (f"spool: {no_folder}", f"spool folder {no_folder}: "),
                           ("probe: /no/such:function", "/no/such")):
             before = sender.log().count("CPUs at 50 Hz")

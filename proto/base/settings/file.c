@@ -112,7 +112,8 @@ static const struct advice {
     {"while scanning a simple key", NULL, "no key and value: " BEHIND_COLON, true},
     {NULL, "mapping values are not allowed in this context",
      "a colon where no key may stand: this line is too deep, the key above has no blank behind its colon, or a value "
-     "wants quotes", false},
+     "wants quotes",
+     false},
 };
 
 static const struct advice *advice_for(const yaml_parser_t *parser)
@@ -135,7 +136,8 @@ static int explain(struct settings_file *f, const yaml_parser_t *parser)
         *parser->buffer.pointer == '\t') /* "found character that cannot start any token" */
         return fail_at(f, &parser->problem_mark, "", -EINVAL, "a tab; YAML is indented by spaces");
     if (advice)
-        return fail_at(f, advice->begin ? &parser->context_mark : &parser->problem_mark, "", -EINVAL, advice->what);
+        return fail_at(f, advice->begin ? &parser->context_mark : &parser->problem_mark, "", -EINVAL,
+                       advice->what);
     snprintf(what, sizeof what, "%s", parser->problem ? parser->problem : "not YAML");
     if (parser->context && parser->context_mark.line < parser->problem_mark.line)
         snprintf(what, sizeof what, "%s, %s that begins in line %zu", parser->problem, parser->context,
@@ -642,7 +644,8 @@ static int take_keys(struct settings_file *f, const struct settings_section *s, 
         full[strlen(full) - 1] = 0; /* the last dot */
         const bool is_run_on = settings_is(map, SETTINGS_SCALAR) && memchr(raw(map).p, ':', raw(map).n);
         return settings_fail(f, map, full,
-                             is_run_on ? "a map of keys belongs here; " BEHIND_COLON : "a map of keys belongs here");
+                             is_run_on ? "a map of keys belongs here; " BEHIND_COLON
+                                       : "a map of keys belongs here");
     }
     int r = 0;
     for (uint32_t i = 0; i < settings_count(map) && r == 0; i++) {

@@ -100,16 +100,16 @@ UNIT(a_mistake_is_named_with_its_line)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        {"frequency: 19\nfrequncy: 3\n", ":2: frequncy: no such option"},
+        {"frequency: 19\nfrequncy: 3\n", ":2: frequncy: unknown key; did you mean frequency?"},
         {"frequency: fast\n", ":1: frequency"},
         {"frequency: [\n", ":2: "},
         {"- a\n", ":1: "},
         {"endpoint: ${env:NO_SUCH}\n", "variable"},
-        {"endpoint: true\n", "needs a value"},
+        {"endpoint: true\n", "wants a value"},
         {"block-io: yes please\n", "true or false"},
-        {"off-cpu: { least: 1ms }\n", "off-cpu-least: no such option"},
-        {"config: other.yaml\n", "no such option"},
-        {"help: true\n", "no such option"},
+        {"off-cpu: { least: 1ms }\n", "off-cpu-least: unknown key"},
+        {"config: other.yaml\n", "config: unknown key"},
+        {"help: true\n", "help: unknown key"},
         {"header: { a: [ 1 ] }\n", ":1: "},
         {"? { a: b }\n: c\n", ":1: "},
     };

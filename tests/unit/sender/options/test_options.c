@@ -94,9 +94,11 @@ UNIT(wrong_usage_is_named)
     ck_assert_ptr_nonnull(strstr(e.text, "--frequency wants a value: HZ"));
     ck_assert_int_eq(READ(&o, &e, "--print=yes"), -EINVAL);
     static const char *const bad[][2] = {
-        {"--frequency", "0"}, {"--frequency", "10001"},    {"--frequency", "x"},      {"--interval", "10ms"},
-        {"--interval", "5"},  {"--protocol", "http/json"}, {"--compression", "lzma"}, {"--timeout", "0s"},
-        {"--pid", "0"},       {"--log-level", "loud"},     {"--cert-file", "/x"}};
+        {"--frequency", "0"},      {"--frequency", "10001"},  {"--frequency", "x"},
+        {"--interval", "10ms"},    {"--interval", "5"},       {"--protocol", "http/json"},
+        {"--compression", "lzma"}, {"--timeout", "0s"},       {"--pid", "0"},
+        {"--log-level", "loud"},   {"--cert-file", "/x"},     {"--status", "9464"},
+        {"--status", ":9464"},     {"--status", "host:9464"}, {"--status", "127.0.0.1:x"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_msg(READ(&o, &e, bad[i][0], bad[i][1]) == -EINVAL, "%s %s", bad[i][0], bad[i][1]);
 }

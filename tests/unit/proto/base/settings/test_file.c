@@ -112,9 +112,11 @@ UNIT(errors_name_place_key_and_what_belongs_there)
         {"name: ${env:}", "t.yaml:1:7: thing.name: \"${env:}\" has no variable name"},
         {"name: [", "t.yaml:2:1: "},
         /* What is written wrongly most often, where it was written, in words of what to write. */
-        {"tls:\n  ca:/x", "t.yaml:2:3: thing.tls: a map of keys belongs here; a blank belongs behind a key's colon"},
+        {"tls:\n  ca:/x",
+         "t.yaml:2:3: thing.tls: a map of keys belongs here; a blank belongs behind a key's colon"},
         {"tls: { ca:/x }", "t.yaml:1:8: thing.tls.ca:/x: unknown key; a blank belongs behind a key's colon"},
-        {"tls:\n  ca:/x\n  retries: 1", "t.yaml:3:10: a colon where no key may stand: this line is too deep, the key above has no blank behind its colon"},
+        {"tls:\n  ca:/x\n  retries: 1",
+         "t.yaml:3:10: a colon where no key may stand: this line is too deep, the key above has no blank behind its colon"},
         {"name: a\ncount:3\nlist: [x]", "t.yaml:2:1: no key and value: a blank belongs behind a key's colon"},
         {"name: \"a\ncount: 3\n", "t.yaml:1:7: this quote is never closed"},
         {"list: [*.rules]", "t.yaml:1:8: a value that begins with * stands in quotes"},
@@ -122,7 +124,8 @@ UNIT(errors_name_place_key_and_what_belongs_there)
         {"name: %1", "t.yaml:1:7: a value that begins so stands in quotes"},
         {"name: a\n  count: 3", "t.yaml:2:8: a colon where no key may stand: this line is too deep, "},
         {"name: a: b", "t.yaml:1:8: a colon where no key may stand: this line is too deep, "},
-        {"name: a\ntls: { ca: /x\ncount: 3\n", "t.yaml:3:6: did not find expected ',' or '}', while parsing a flow mapping that begins in line 2"},
+        {"name: a\ntls: { ca: /x\ncount: 3\n",
+         "t.yaml:3:6: did not find expected ',' or '}', while parsing a flow mapping that begins in line 2"},
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         struct thing t = {0};
