@@ -84,6 +84,16 @@ void io_channel_format_address(const struct sockaddr *a, char *text)
     }
 }
 
+uint32_t io_localhost_addresses(const char *host, uint16_t port, struct sockaddr_storage *ret)
+{
+    if (strcmp(host, "localhost") != 0)
+        return 0;
+    memset(ret, 0, IO_LOCALHOST_ADDRESSES * sizeof *ret);
+    uv_ip6_addr("::1", port, (struct sockaddr_in6 *)&ret[0]);
+    uv_ip4_addr("127.0.0.1", port, (struct sockaddr_in *)&ret[1]);
+    return IO_LOCALHOST_ADDRESSES;
+}
+
 void io_channel_connected(struct io_channel *c)
 {
     if (c->kind == IO_CHANNEL_UNIX) {

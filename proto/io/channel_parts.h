@@ -24,4 +24,10 @@ void io_channel_connected(struct io_channel *c);
 /* "127.0.0.1:40312", "[::1]:4317"; text has IO_CHANNEL_ADDRESS_MAX bytes. */
 void io_channel_format_address(const struct sockaddr *a, char *text);
 
+/* The two addresses of "localhost", ::1 first, as getaddrinfo(3) has them: known without asking anybody,
+ * whatever /etc/hosts says (RFC 6761 §6.3), for a container or a chroot may have none. Returns how many there
+ * are: 0 for any other host. */
+#define IO_LOCALHOST_ADDRESSES 2u
+uint32_t io_localhost_addresses(const char *host, uint16_t port, struct sockaddr_storage *ret);
+
 #endif

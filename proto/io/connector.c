@@ -159,6 +159,10 @@ static void on_time(void *user)
         try_next(c);
         return;
     }
+    if (c->next < c->n_addresses) { /* known from the start */
+        try_next(c);
+        return;
+    }
     if (c->lookup)
         fail(c, -ETIMEDOUT, c->host, "resolving the name took too long");
     finish(c, NULL); /* with the error of what could not even begin, if it was that */
@@ -227,7 +231,12 @@ struct io_connector *io_connect(struct io_loop *l, const char *host, uint16_t po
     uv_update_time(io_loop_uv(l));
     c->deadline = io_loop_now(l) + timeout_ns;
     io_timer_set(c->timer, c->deadline);
-    int r = strncmp(host, "unix:", 5) == 0 ? begin_attempt(c, NULL) : begin_lookup(c, port);
+    c->n_addresses = io_localhost_addresses(host, port, c->addresses);
+    int r = c->n_addresses > 0               ? 0
+            : strncmp(host, "unix:", 5) == 0 ? begin_attempt(c, NULL)
+                                             : begin_lookup(c, port);
+    if (c->n_addresses > 0)
+        io_timer_set(c->timer, 0); /* tried from the loop, for it may fail at once */
     if (r < 0) {
         fail_attempt(c, r);
         io_timer_set(c->timer, 0); /* told from the loop, not from in here */

@@ -17,9 +17,9 @@ struct io_loop;
 typedef void (*io_connect_fn)(void *user, struct io_channel *c, int error, const char *message);
 
 /* Begins to connect to host (a name or an address without brackets; "unix:/path" with any port is a unix
- * socket). Names are resolved on libuv's thread pool. When several addresses answer to the name, each has its
- * share of the time. `done` is called exactly once, never from inside this function, unless it is cancelled.
- * NULL: memory is out. */
+ * socket). Names but localhost are resolved on libuv's thread pool. When several addresses answer to the
+ * name, each has its share of the time. `done` is called exactly once, never from inside this function,
+ * unless it is cancelled. NULL: memory is out. */
 struct io_connector *io_connect(struct io_loop *l, const char *host, uint16_t port, uint64_t timeout_ns,
                                 io_connect_fn done, void *user);
 

@@ -202,17 +202,12 @@ static int resolve(const char *host, const char *address, struct sockaddr_storag
     return 0;
 }
 
-/* What a host stands for. localhost is both loopbacks whatever /etc/hosts says (RFC 6761 §6.3). */
+/* What a host stands for. */
 static int host_addresses(const char *host, const char *address, struct sockaddr_storage *ret,
                           uint32_t *ret_n, struct error *e)
 {
-    if (strcmp(host, "localhost") == 0) {
-        memset(ret, 0, 2 * sizeof *ret);
-        uv_ip4_addr("127.0.0.1", 0, (struct sockaddr_in *)&ret[0]);
-        uv_ip6_addr("::1", 0, (struct sockaddr_in6 *)&ret[1]);
-        *ret_n = 2;
+    if ((*ret_n = io_localhost_addresses(host, 0, ret)) > 0)
         return 0;
-    }
     if (!*host) {
         memset(ret, 0, sizeof *ret);
         uv_ip6_addr("::", 0, (struct sockaddr_in6 *)&ret[0]);

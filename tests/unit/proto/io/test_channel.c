@@ -426,6 +426,31 @@ UNIT(failing_to_connect_is_explained)
     ck_assert_int_eq(w.n_connected, 3);
 }
 
+/* A chroot or a container may have no /etc/hosts, and DNS has no such name. */
+UNIT(localhost_is_known_without_asking_anybody)
+{
+    cleanup(world_close) struct world w = {.loop = unit_made(io_loop_new())};
+    struct error e;
+    ck_assert_int_eq(io_listener_new(&w.listener, w.loop, "127.0.0.1:0", IO_PORT_ALONE, &e), 0);
+    const uint16_t port = io_listener_port(w.listener);
+    ck_assert_ptr_nonnull(io_connect(w.loop, "localhost", port, PATIENCE, on_connected, &w));
+    ck_assert(!io_loop_is_resolving(w.loop) && w.n_connected == 0);
+    UNTIL(w.loop, w.n_connected == 1);
+    ck_assert_int_eq(w.error, -ECONNREFUSED);
+    ck_assert_ptr_nonnull(strstr(w.message, "connecting to 127.0.0.1:"));
+    ck_assert_int_eq(io_listener_start(w.listener, on_accept, &w, &e), 0);
+    ck_assert_ptr_nonnull(io_connect(w.loop, "localhost", port, PATIENCE, on_connected, &w));
+    UNTIL(w.loop, w.n_connected == 2 && w.b.c);
+    ck_assert_msg(w.a.c, "%s", w.message);
+    io_channel_close(w.a.c);
+    io_channel_close(w.b.c);
+    UNTIL(w.loop, w.a.n_close == 1 && w.b.n_close == 1);
+    io_connector_cancel(io_connect(w.loop, "localhost", port, PATIENCE, on_connected, &w));
+    for (int i = 0; i < 5; i++)
+        io_loop_run_once(w.loop, NSEC_PER_MSEC);
+    ck_assert_int_eq(w.n_connected, 2);
+}
+
 UNIT(addresses_are_parsed_strictly)
 {
     const struct {
