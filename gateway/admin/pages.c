@@ -8,6 +8,7 @@
 #include "gateway/access/access.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/macros.h"
 #include "proto/http/query.h"
 
 /* Kept from answer to answer. */
@@ -180,6 +181,26 @@ static bool method_fits(const struct http_exchange *x, const struct admin_page *
            (strcmp(page->method, "GET") == 0 && bytes_is(x->method, "HEAD"));
 }
 
+#define NOT_HERE \
+    "this is the admin address: profiles go to those of receivers.otlp, port 4317 or 4318 by default"
+
+/* A profiler that was given this address shows its user what we say. gRPC's client looks at the trailers
+ * alone, and of an answer without a body these are its headers (PROTOCOL-HTTP2, "Trailers-Only"). */
+static void refuse_profiles(struct http_exchange *x)
+{
+    struct admin_answer a = {.type = ADMIN_TYPE_TEXT};
+    static const struct http_header trailers[] = {{BYTES_LIT("grpc-status"),
+                                                   BYTES_LIT("12")}, /* UNIMPLEMENTED */
+                                                  {BYTES_LIT("grpc-message"), BYTES_LIT(NOT_HERE)}};
+    if (bytes_starts(header_of(x, "content-type"), "application/grpc")) {
+        a = (struct admin_answer){.status = 200, .type = "application/grpc", .words = ""};
+        reply(x, &a, trailers, ARRAY_LEN(trailers));
+    } else {
+        admin_say(&a, 404, NOT_HERE "\n");
+        reply(x, &a, NULL, 0);
+    }
+}
+
 /* `is_known`: who asks has said who he is, or nobody is asked. Whether the page has taken it; else it is
  * answered, and may be gone. */
 static bool answer(struct pages *p, struct http_exchange *x, bool is_known)
@@ -190,6 +211,8 @@ static bool answer(struct pages *p, struct http_exchange *x, bool is_known)
     const struct http_header allow = {BYTES_LIT("allow"), posts ? BYTES_LIT("POST") : BYTES_LIT("GET, HEAD")};
     const bool is_wrong_method = page && !method_fits(x, page);
     struct admin_answer a = {.status = 200, .type = ADMIN_TYPE_TEXT, .text = &p->text};
+    if (!page && bytes_is(x->method, "POST"))
+        return refuse_profiles(x), false;
     if (!page)
         admin_say(&a, 404, "nothing here; / lists what is\n");
     else if (is_wrong_method)

@@ -22,6 +22,8 @@
 static void conclude(struct call_result *ret, enum call_outcome outcome, const char *what, struct bytes words)
 {
     ret->outcome = outcome;
+    while (words.n > 0 && (words.p[words.n - 1] == '\n' || words.p[words.n - 1] == '\r'))
+        words.n--; /* a page ends in one, a message does not */
     if (words.n > PEER_WORDS_MAX)
         words.n = PEER_WORDS_MAX;
     /* What is cut must not end inside a character. */

@@ -229,6 +229,24 @@ UNIT(other_paths_and_methods_are_refused)
     done();
 }
 
+/* Whose profiler was given this address hears which one it should be: of gRPC by its status, whose client
+ * shows nothing else. */
+UNIT(who_sends_profiles_here_hears_where_they_go)
+{
+    ask_with("POST", "/v1development/profiles", "", "content-type", "application/x-protobuf");
+    ck_assert_uint_eq(status, 404);
+    ck_assert(bytes_starts(buffer_bytes(&body),
+                           "this is the admin address: profiles go to those of receivers.otlp"));
+    ask_with("POST", "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", "",
+             "content-type", "application/grpc+proto");
+    ck_assert_uint_eq(status, 200);
+    ck_assert_uint_eq(body.n, 0);
+    ck_assert_ptr_nonnull(strstr((char *)headers.p, "content-type: application/grpc\n"));
+    ck_assert_ptr_nonnull(
+        strstr((char *)headers.p, "grpc-status: 12\ngrpc-message: this is the admin address"));
+    done();
+}
+
 UNIT(queries_are_read_percent_by_percent)
 {
     ck_assert(query_is(BYTES_LIT("a%5b%5D"), "a[]"));

@@ -429,6 +429,8 @@ UNIT(http_failures)
     ck_assert_str_eq(r.message.text, "HTTP 400: bad");
     r = http(500, "text/plain", BYTES_LIT("oh \xff"), NULL);
     ck_assert_str_eq(r.message.text, "HTTP 500: oh ");
+    r = http(404, "text/plain", BYTES_LIT("nothing here\r\n"), NULL);
+    ck_assert_str_eq(r.message.text, "HTTP 404: nothing here");
 }
 
 UNIT(retry_after)
