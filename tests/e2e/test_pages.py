@@ -2,8 +2,10 @@
 every configuration is taken, and every block says what it is."""
 import os
 import re
+import shutil
 import subprocess
 
+import peers
 import pytest
 from programs import BUILD, ROOT
 
@@ -94,8 +96,30 @@ def test_profsend_takes_its_configurations(text, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("text", blocks("yaml prometheus"))
+def test_prometheus_takes_what_is_for_it(text, tmp_path):
+    """Debian's promtool is one of Prometheus 2, which has no section otlp; the files that are named are not here."""
+    if not shutil.which("promtool"):
+        pytest.skip("promtool (Debian package prometheus) is not installed")
+    path = tmp_path / "block.yaml"
+    path.write_text(re.split(r"^otlp:", text, flags=re.M)[0])
+    done = subprocess.run(["promtool", "check", "config", "--syntax-only", path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("text", blocks("yaml collector"))
+def test_the_collector_takes_what_is_for_it(text, tmp_path):
+    """Beside the receiver that it names, which every Collector's configuration has, and with the switch that the block tells of."""
+    gate = re.search(r"--feature-gates=(\S+)", text)
+    assert gate, "without it a Collector refuses profiles"
+    path = tmp_path / "block.yaml"
+    path.write_text("receivers: { otlp: { protocols: { grpc: { endpoint: '127.0.0.1:0' } } } }\n" + text)
+    done = subprocess.run([peers.collector(), "validate", "--config", f"file:{path}", gate[0]], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_there_is_something_to_try():
-    assert len(blocks("rules")) > 7 and len(blocks("yaml")) > 2
+    assert len(blocks("rules")) > 7 and len(blocks("yaml")) > 2 and blocks("yaml prometheus") and blocks("yaml collector")
 
 
 def test_a_block_that_is_wrong_is_noticed(tmp_path):
