@@ -46,7 +46,10 @@ static int try_host(const struct endpoint *p, const char *endpoint, struct error
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
     char port[8];
     snprintf(port, sizeof port, "%u", p->port);
-    int r = getaddrinfo(p->host, port, &hints, &found);
+    /* Without a name it is this machine's loopback addresses, which /etc/hosts need not name (RFC 6761 §6.3).
+     */
+    const char *host = strcmp(p->host, "localhost") == 0 ? NULL : p->host;
+    int r = getaddrinfo(host, port, &hints, &found);
     if (r != 0)
         return error_set(e, -EHOSTUNREACH, "%s is not reachable: %s", endpoint, gai_strerror(r));
     r = -EHOSTUNREACH;

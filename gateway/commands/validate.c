@@ -28,6 +28,8 @@
 #include "gateway/run/rule_files.h"
 #include "proto/base/macros.h"
 #include "proto/base/settings/file.h"
+#include "proto/client/authorization.h"
+#include "proto/client/endpoint.h"
 #include "proto/io/listener.h"
 #include "proto/io/tls.h"
 
@@ -222,6 +224,31 @@ static void look_at_kafka(struct looking *l, bool reach)
         reach_one_of(l, "receivers.kafka.brokers", &c->brokers);
 }
 
+static void look_at_scrape(struct looking *l, uint32_t i)
+{
+    const struct config_scrape *s = &l->config->scrapes[i];
+    const struct tls_options tls = {
+        .ca_file = s->tls_ca_file, .cert_file = s->tls_cert_file, .key_file = s->tls_key_file};
+    const char *secret = s->username ? s->password_file : s->credentials_file;
+    struct buffer authorization = BUFFER_INIT(0);
+    struct error e = {""};
+    char key[80];
+    for (uint32_t n = 0; n < s->targets.n; n++) {
+        cleanup(endpoint_release) struct endpoint endpoint = {0};
+        snprintf(key, sizeof key, "receivers.pprof_scrape[%u].targets[%u]", i, n);
+        if (endpoint_parse(&endpoint, s->targets.items[n], 80, &e) < 0)
+            complain(l, key, e.text);
+    }
+    snprintf(key, sizeof key, "receivers.pprof_scrape[%u].%s", i,
+             s->username ? "basic_auth.password_file" : "authorization.credentials_file");
+    if (secret && authorization_from_file(s->username, secret, &authorization, &e) < 0)
+        complain(l, key, e.text);
+    buffer_release(&authorization);
+    snprintf(key, sizeof key, "receivers.pprof_scrape[%u].tls", i);
+    if (s->scheme == CONFIG_HTTPS && (tls.ca_file || (tls.cert_file && tls.key_file)))
+        look_at_certificate(l, key, &tls);
+}
+
 static bool is_named(const struct settings_strings *names, const char *name)
 {
     for (uint32_t i = 0; i < names->n; i++)
@@ -327,6 +354,8 @@ static void look_at_look(struct looking *l)
              most >> 20);
     if (c->look_memory > 0 && c->look_storage && c->look_storage[0])
         look_at_folder(l, "look.storage", c->look_storage);
+    if (c->look_memory == 0 && c->look_storage && c->look_storage[0])
+        warn(l, "look.storage", "look.storage: nothing is kept while look.memory is 0");
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -379,6 +408,8 @@ static void look(struct looking *l, struct bytes yaml, bool reach)
     for (uint32_t i = 0; i < l->config->n_receivers; i++)
         look_at_receiver(l, i);
     look_at_admin(l);
+    for (uint32_t i = 0; i < l->config->n_scrapes; i++)
+        look_at_scrape(l, i);
     look_at_kafka(l, reach);
     look_at_look(l);
     for (uint32_t i = 0; i < l->config->n_exporters; i++)

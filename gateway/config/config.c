@@ -254,12 +254,29 @@ static void check_hosts(struct check *k, const struct config *c)
     }
 }
 
+/* As Prometheus has them: what else is in a URL has keys of its own, and would be passed over here. */
+static void check_targets(struct check *k, const struct config_scrape *s, uint32_t i)
+{
+    char key[80];
+    for (uint32_t n = 0; n < s->targets.n; n++) {
+        const char *target = s->targets.items[n], *scheme = strstr(target, "://");
+        snprintf(key, sizeof key, "receivers.pprof_scrape[%u].targets[%u]", i, n);
+        if (scheme && strncmp(target, "unix:", 5) != 0)
+            complain(
+                k, key,
+                "receivers.pprof_scrape %s: the target \"%s\" is host:port, not a URL: write %.*s (and scheme, "
+                "path_prefix)",
+                s->job_name, target, (int)strcspn(scheme + 3, "/"), scheme + 3);
+    }
+}
+
 static void check_scrape(struct check *k, const struct config *c, uint32_t i)
 {
     const struct config_scrape *s = &c->scrapes[i];
     char key[64];
     bool any_profile = false;
     snprintf(key, sizeof key, "receivers.pprof_scrape[%u]", i);
+    check_targets(k, s, i);
     if (s->tenant && !c->tenant_header)
         complain(k, key, "receivers.pprof_scrape %s: tenant means nothing without tenants.header",
                  s->job_name);

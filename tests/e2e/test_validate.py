@@ -316,6 +316,30 @@ def test_what_a_flag_says_has_no_place_in_the_file(config):
     assert serve("--set", "tenants.required=true") == (2, "profgate serve: tenants.required means nothing without tenants.header\n")
 
 
+def test_what_is_to_be_scraped_is_looked_at_as_a_start_does(config, tmp_path):
+    path = config(f"""receivers:
+  pprof_scrape:
+    - targets: ["app:99999"]
+      scheme: https
+      basic_auth: {{ username: me, password_file: {tmp_path}/password }}
+      tls: {{ ca_file: {tmp_path}/ca.pem }}
+    - job_name: more
+      targets: ["ok:6060", "http://app:6060/debug/pprof"]
+      authorization: {{ credentials_file: {tmp_path}/token }}
+look: {{ storage: {tmp_path} }}
+""")
+    code, lines, _ = validate(path)
+    assert code == 1 and lines == [
+        f'{path}:8:28: receivers.pprof_scrape more: the target "http://app:6060/debug/pprof" is host:port, not a URL: write app:6060 '
+        "(and scheme, path_prefix)",
+        f'{path}:3:17: endpoint "app:99999": "99999" is not a port from 1 to 65535',
+        f"{path}:5:50: cannot read {tmp_path}/password: No such file or directory",
+        f"{path}:6:12: CA file {tmp_path}/ca.pem: No such file or directory",
+        f"{path}:9:42: cannot read {tmp_path}/token: No such file or directory",
+        f"{path}:10:18: warning: look.storage: nothing is kept while look.memory is 0",
+        f"{path}: 5 errors, 1 warning"]
+
+
 def test_reach_asks_the_destinations_in_use(config):
     path = config(f"""metrics: {{ exporters: [otlp/x] }}
 exporters:

@@ -180,6 +180,9 @@ UNIT(targets_to_scrape_have_their_keys)
                  "basic_auth is");
     expect_error("receivers: { pprof_scrape: [{ targets: a, tls: { ca_file: c } }] }",
                  "without scheme: https");
+    expect_error(
+        "receivers: { pprof_scrape: [{ targets: [\"http://app:6060/debug/pprof\"] }] }",
+        "the target \"http://app:6060/debug/pprof\" is host:port, not a URL: write app:6060 (and scheme, path_prefix)");
     expect_error("receivers: { pprof_scrape: [{ targets: a, scheme: ftp }] }", "is not one of http|https");
     expect_error("receivers: { pprof_scrape: [{ targets: [a, b, a], profiles: heap }] }",
                  "a is asked for heap twice");
