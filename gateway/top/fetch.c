@@ -111,7 +111,8 @@ static void on_response(void *user, enum http_call_result result, const struct h
                 ? "the gateway does not take these credentials"
                 : "the gateway asks who you are: --user and --password-file, or --bearer-token-file");
     else if (response->status != 200)
-        r = error_set(&f->message, -EPROTO, "the answer is HTTP status %u", response->status);
+        r = error_set(&f->message, -EPROTO, "the answer is HTTP status %u%s", response->status,
+                      response->status == 404 ? ": is that the gateway's admin address?" : "");
     else if (buffer_add_bytes(&f->body, response->body) < 0)
         r = error_set(&f->message, -ENOMEM, "no memory for the page");
     else
