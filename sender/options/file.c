@@ -64,10 +64,24 @@ static int take_header(struct reading *r, const char *name, const struct setting
     return pair ? set(r, "header", pair, n) : settings_no_memory(r->file);
 }
 
+/* Whether options are called so, and more behind a dash. */
+static bool opens(const char *key)
+{
+    const size_t n = strlen(key);
+    for (uint32_t i = 0; i < options_section.n_rows; i++) {
+        const char *row = options_section.rows[i].key;
+        if (row && strncmp(row, key, n) == 0 && row[n] == '-')
+            return true;
+    }
+    return false;
+}
+
 /* "off-cpu: { min: 1ms }" is --off-cpu and --off-cpu-min; "header: { a: b }" is --header a=b. */
 static int take_map(struct reading *r, const char *key, const struct settings_node *map)
 {
     bool is_header = strcmp(key, "header") == 0;
+    if (!is_header && !opens(key))
+        return unknown(r, key, map);
     int result = strcmp(key, "off-cpu") == 0 ? set(r, key, NULL, map) : 0;
     for (uint32_t i = 0; i < settings_count(map) && result == 0; i++) {
         const struct settings_node *k = settings_key(r->file, map, i), *v = settings_value(r->file, map, i);
@@ -139,7 +153,8 @@ static int take_document(struct reading *r)
     if (!root)
         return 0; /* an empty file */
     if (!settings_is(root, SETTINGS_MAP))
-        return settings_fail(r->file, root, "", "\"option: value\" is expected");
+        return settings_fail(r->file, root, "",
+                             "\"option: value\" is expected, with a blank behind the colon");
     for (uint32_t i = 0; i < settings_count(root) && result == 0; i++)
         result = take_key(r, settings_key(r->file, root, i), settings_value(r->file, root, i));
     return result;
