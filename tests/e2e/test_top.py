@@ -174,6 +174,15 @@ def test_the_page_says_what_the_rules_say(gateway):
 # ---- scripts/run and what it is made of
 
 
+@pytest.mark.parametrize("script, arguments, says", [
+    ("run", ["--nonsense"], "usage: scripts/run"), ("run", ["--for"], "--for wants a number of seconds"),
+    ("run", ["--for", "10s"], "--for wants a number of seconds"), ("setup", ["--tests"], "usage: scripts/setup"),
+    ("build", ["nonsense"], "./scripts/build PRESET"), ("test", ["--nonsense"], "usage: scripts/test")])
+def test_a_script_that_is_called_wrongly_says_how_and_does_nothing(script, arguments, says):
+    done = subprocess.run([ROOT / "scripts" / script, *arguments], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 2 and done.stdout == "" and says in done.stderr, (done.returncode, done.stderr)
+
+
 def test_a_replay_says_so(tmp_path):
     if BUILD != ROOT / "build":
         pytest.skip("scripts/run runs what is in build/")
