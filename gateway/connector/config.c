@@ -316,16 +316,16 @@ static int find_section(struct reader *r, const char *path, const char *name, st
         return error_set(e, -EINVAL, "%s:1:1: nothing is in it", path);
     if (!settings_is(root, SETTINGS_MAP))
         return fail(r, root, "a Collector's configuration belongs here, or the connector's section", NULL);
-    bool connectors = false;
+    bool is_whole = false; /* a configuration, or a map of connectors; not the section of one */
     for (uint32_t i = 0; i < settings_count(root); i++) {
         const char *key = key_of(r, root, i);
         if (!key)
             return settings_failure(r->file);
         if (strcmp(key, "connectors") == 0)
             return choose(r, settings_value(r->file, root, i), name);
-        connectors |= is_connector(key);
+        is_whole |= is_connector(key) || strcmp(key, "service") == 0 || strcmp(key, "exporters") == 0;
     }
-    return connectors || name ? choose(r, root, name) : read_section(r, root);
+    return is_whole || name ? choose(r, root, name) : read_section(r, root);
 }
 
 int connector_config_read(struct connector_config *c, const char *path, struct bytes text, const char *name,

@@ -382,6 +382,7 @@ def test_a_converted_configuration_counts_what_it_counted(tmp_path, name):
     ("flush_interval: soon", "1:17: flush_interval: a duration belongs here", 2),
     ("connectors: { profilingmetrics: , profilingmetrics/b: }", "1:35: profilingmetrics/b: a second one; say which", 2),
     ("connectors: { forward: }", "1:13: profilingmetrics: there is no such connector", 2),
+    ("exporters: { debug: }\nservice: {}", "1:1: profilingmetrics: there is no such connector", 2),
     ("a: [", "2:1: did not find expected node content", 2),
     ("", "1:1: nothing is in it", 2)])
 def test_what_is_wrong_with_a_configuration_is_said_with_its_place(tmp_path, text, says, code):
