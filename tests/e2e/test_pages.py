@@ -1,5 +1,6 @@
 """What stands in a block of a page is true: every rule file in one compiles beside the shipped packs and passes its own tests,
 every configuration is taken, and every block says what it is."""
+import functools
 import os
 import re
 import shutil
@@ -118,11 +119,64 @@ def test_the_collector_takes_what_is_for_it(text, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def commands_of(text):
+    """(program, its words) of each command in a block of a shell or between backticks."""
+    lines = [line for _, kind, block in blocks_of(text) if kind == "sh" for line in block.splitlines()] + re.findall(r"`([^`\n]+)`", text)
+    for line in lines:
+        for program, rest in re.findall(r"(?:^|[\s/;|])(profgate|profsend)((?: [^|;#)]*)?)", line):
+            yield program, rest.split()
+
+
+@functools.cache
+def flags_of(*words):
+    done = subprocess.run([BUILD / words[0], *words[1:], "--help"], capture_output=True, text=True, timeout=120)
+    return {"--help", *re.findall(r"^  (--[\w-]+)", done.stdout, re.M)}
+
+
+def unknown_flags(text):
+    for program, words in commands_of(text):
+        command = [program]
+        while program == "profgate" and words and re.fullmatch("[a-z-]+", words[0]) and len(command) < (3 if "rules" in command else 2):
+            command.append(words.pop(0))
+        yield from (f"{' '.join(command)} {word}" for word in words
+                    if word.startswith("--") and word.split("=")[0] not in flags_of(*command))
+
+
+@functools.cache
+def keys():
+    """limits.memory, exporters.otlp/NAME.sending_queue.storage …"""
+    _, said = run("serve", "--help-config")
+    found, section = set(), ""
+    for line in said.splitlines():
+        if match := re.match(r"([a-z][\w./]*(?:/NAME)?): ", line):
+            section = match[1]
+        elif match := re.match(r"  ([a-z][\w.]*) ", line):
+            found.add(f"{section}.{match[1]}")
+    return found
+
+
+def unknown_keys(text):
+    # Sections whose names begin no attribute's: service.name is one.
+    named = re.findall(r"`((?:receivers|exporters|metrics|profiles|look|admin|limits|tenants|sending_queue|retry_on_failure)(?:\.[a-z_]+)+)"
+                       r"(?::[^`]*)?`", text)
+    return [key for key in named if not re.search(r"\.(c|h|py|md|rules)$", key)
+            and not any(f".{key}." in f".{known}." or f".{key}/" in f".{known}" for known in keys())]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_flags_and_keys_that_a_page_names_are_there(page):
+    text = (ROOT / page).read_text()
+    assert [*unknown_flags(text), *unknown_keys(text)] == []
+
+
 def test_there_is_something_to_try():
     assert len(blocks("rules")) > 7 and len(blocks("yaml")) > 2 and blocks("yaml prometheus") and blocks("yaml collector")
 
 
 def test_a_block_that_is_wrong_is_noticed(tmp_path):
+    assert list(unknown_flags("`profgate rules list --leveled` and\n```sh\nprofsend --print --no-such=1  # --nothing\n```\n")) == [
+        "profsend --no-such=1", "profgate rules list --leveled"]
+    assert unknown_keys("`limits.memory`, `limits.memroy: 1GiB`, `metrics.h`, `sending_queue.storage`") == ["limits.memroy"]
     bad = "counter a.b { on cpu  where leaf is kernel and linked or any frame is go }\n"
     for line, text in ((2, "x\n```rules\n" + bad + "```\n"), (1, "```\n" + bad + "```\n")):
         assert blocks_of(text)[0][0] == line and blocks_of(text)[0][2] == bad
