@@ -40,6 +40,7 @@ struct sampler {
     pthread_mutex_t lock;   /* of `returned` */
     struct sampler_options options;
     struct sampler_handler handler;
+    char refused[96];         /* what was being done when a counter could not be opened */
     struct kinds only_clock;  /* options.kinds where there are none */
     VEC(struct clock) clocks; /* also the counters of KIND_EVENT */
     struct bpf_link *probe[PROBES_MAX];

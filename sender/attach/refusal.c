@@ -108,6 +108,11 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
     if (!*why && (said == EPERM || said == EACCES))
         say(why,
             "a security module, seccomp filter or container runtime forbids bpf(2) or perf_event_open(2)");
+    const bool is_counter = bytes_starts(bytes_str(doing), REFUSAL_COUNTER);
+    if (!*why && is_counter && (said == ENOENT || said == EOPNOTSUPP || said == EINVAL))
+        say(why,
+            "this CPU has none such, as most virtual machines have none of the CPU's at all; the kernel's "
+            "(page-faults, context-switches …) are everywhere");
     /* All else was loaded by then: it is the file or the symbol, of which the loader tells. */
     if (!*why && !is_probe && (said == EINVAL || said == ENOENT || said == ESRCH)) {
         say(why, "profsend needs Linux 5.10 or later with BPF and perf events; this is");

@@ -7,6 +7,8 @@
 
 /* `doing` of user probes, which take more than the rest. */
 #define REFUSAL_PROBES "probing functions"
+/* How that of a counter begins, which a machine may not have; its name follows. */
+#define REFUSAL_COUNTER "opening the counter "
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -133,8 +133,7 @@ static int start(struct sampler *s, const char **doing)
     r = probes_attach(s);
     if (r < 0)
         return r;
-    *doing = sampler_has(s, KIND_EVENT) ? "opening clock and counters on each CPU"
-                                        : "opening a clock event on each CPU";
+    *doing = "opening a clock event on each CPU";
     r = cpus_online(&online);
     if (r < 0)
         return r;
@@ -145,6 +144,10 @@ static int start(struct sampler *s, const char **doing)
         bool is_any = how != KIND_CLOCK && how != KIND_EVENT;
         for (uint32_t j = 0; j < s->clocks.n; j++)
             is_any |= s->clocks.p[j].source == i;
+        if (!is_any && how == KIND_EVENT) {
+            snprintf(s->refused, sizeof s->refused, REFUSAL_COUNTER "%s", s->options.kinds->at[i].type);
+            *doing = s->refused;
+        }
         if (!is_any)
             return r;
     }

@@ -91,6 +91,19 @@ UNIT(a_file_or_a_symbol_that_is_not_there_is_not_the_kernel_s_fault)
     ck_assert_ptr_null(strstr(e.text, "4001"));
 }
 
+UNIT(a_counter_that_the_machine_lacks_is_not_the_kernel_s_fault)
+{
+    struct refusal_facts f = fine();
+    struct error e;
+    refusal_explain(&f, REFUSAL_COUNTER "cycles", -ENOENT, "", &e);
+    ck_assert_ptr_null(strstr(e.text, "Linux"));
+    ck_assert_ptr_nonnull(strstr(e.text, "opening the counter cycles: "));
+    ck_assert_ptr_nonnull(strstr(e.text, "virtual machines have none"));
+    f.capabilities = 0;
+    refusal_explain(&f, REFUSAL_COUNTER "cycles", -EACCES, "", &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "CAP_PERFMON is missing"));
+}
+
 UNIT(a_paranoia_of_distributions_is_named)
 {
     struct refusal_facts f = fine();
