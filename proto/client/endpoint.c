@@ -101,6 +101,10 @@ static int parse_inet(struct endpoint *p, struct bytes s, const char *text, uint
                          text);
     if (host.n == 0)
         return error_set(e, -EINVAL, "endpoint \"%s\": no host in it", text);
+    if (port.p && port.n == 0)
+        return error_set(e, -EINVAL,
+                         "endpoint \"%s\": no port behind the colon; a URL begins with http:// or https://",
+                         text);
     uint64_t number = default_port ? default_port : p->tls ? 443 : 80;
     if (port.p && (quantity_u64(port, &number) < 0 || number == 0 || number > UINT16_MAX))
         return error_set(e, -EINVAL, "endpoint \"%s\": \"%.*s\" is not a port from 1 to 65535", text,

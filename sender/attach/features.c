@@ -61,9 +61,11 @@ struct features features_of(const struct btf *btf)
 
 struct features features(void)
 {
+    libbpf_print_fn_t before = libbpf_set_print(NULL); /* that there is none is said by who needs it */
     struct btf *btf = btf__load_vmlinux_btf();
     if (libbpf_get_error(btf))
         btf = NULL;
+    libbpf_set_print(before);
     struct features f = features_of(btf);
     btf__free(btf);
     return f;

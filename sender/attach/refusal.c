@@ -49,6 +49,7 @@ void refusal_facts(struct refusal_facts *ret)
     f.capabilities = n ? refusal_capabilities(bytes_of(text, n)) : UINT64_MAX;
     if (slurp("/proc/sys/kernel/perf_event_paranoid", text, sizeof text))
         f.perf_event_paranoid = atoi(text);
+    f.has_sys = access("/sys/kernel", F_OK) == 0;
     f.has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
     f.has_lockdown =
         slurp("/sys/kernel/security/lockdown", text, sizeof text) && strstr(text, "[confidentiality]");
@@ -81,7 +82,9 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
     const int said = -r; /* by the kernel */
     bool admin = has(f, CAP_SYS_ADMIN);
     bool is_probe = strcmp(doing, REFUSAL_PROBES) == 0;
-    if (!f->has_btf)
+    if (!f->has_sys)
+        say(why, "/sys is not mounted here: mount -t sysfs sysfs /sys");
+    else if (!f->has_btf)
         say(why, "/sys/kernel/btf/vmlinux cannot be read: the kernel needs CONFIG_DEBUG_INFO_BTF=y");
     if (!admin && !has(f, CAP_BPF))
         say(why, "CAP_BPF is missing");

@@ -20,6 +20,7 @@
 struct refusal_facts {
     uint64_t capabilities;   /* effective, bit CAP_x (linux/capability.h) */
     int perf_event_paranoid; /* kernel.perf_event_paranoid */
+    bool has_sys;            /* /sys is mounted */
     bool has_btf;            /* /sys/kernel/btf/vmlinux can be read */
     bool has_lockdown;       /* kernel lockdown "confidentiality": BPF may not read kernel memory */
     uint64_t memlock;        /* RLIMIT_MEMLOCK where BPF is charged to it, else UINT64_MAX */

@@ -82,5 +82,8 @@ UNIT(refused)
     memset(lengthy, 'a', 10000);
     lengthy[10000] = 0;
     struct endpoint p;
+    struct error e = {""};
     ck_assert_int_eq(endpoint_parse(&p, lengthy, 4317, NULL), -EINVAL);
+    ck_assert_int_eq(endpoint_parse(&p, "http:/host:4317", 4317, &e), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.text, "no port behind the colon; a URL begins with http://"));
 }

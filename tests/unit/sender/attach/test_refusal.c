@@ -11,8 +11,11 @@
 
 static struct refusal_facts fine(void)
 {
-    return (struct refusal_facts){
-        .capabilities = UINT64_MAX, .has_btf = true, .memlock = UINT64_MAX, .release = "6.1.0"};
+    return (struct refusal_facts){.capabilities = UINT64_MAX,
+                                  .has_sys = true,
+                                  .has_btf = true,
+                                  .memlock = UINT64_MAX,
+                                  .release = "6.1.0"};
 }
 
 UNIT(effective_capabilities_are_read_from_status)
@@ -51,6 +54,10 @@ UNIT(missing_btf_and_old_kernels_are_named)
     refusal_explain(&f, "loading", -ESRCH, "libbpf: no BTF", &e);
     ck_assert_ptr_nonnull(strstr(e.text, "CONFIG_DEBUG_INFO_BTF"));
     ck_assert_ptr_nonnull(strstr(e.text, "libbpf: no BTF"));
+    f.has_sys = false; /* of a chroot or a container: the kernel may well have it */
+    refusal_explain(&f, "loading", -ESRCH, "libbpf: no BTF", &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "/sys is not mounted here"));
+    ck_assert_ptr_null(strstr(e.text, "CONFIG_DEBUG_INFO_BTF"));
     f = fine();
     refusal_explain(&f, "loading", -EINVAL, "", &e);
     ck_assert_ptr_nonnull(strstr(e.text, "Linux 5.10 or later"));
