@@ -10,6 +10,7 @@
 
 #include "gateway/config/rows.h"
 #include "proto/base/nearest.h"
+#include "proto/base/settings/file.h"
 
 static const char *const default_endpoints[] = {"localhost:4317", "localhost:4318"};
 
@@ -102,6 +103,23 @@ static int set_kafka(struct config *c, const char *key, const char *value, struc
     return r < 0 ? error_prefix(e, r, "receivers.kafka.%s: ", key) : note_flag(c, "receivers.kafka", e);
 }
 
+/* With the key that was meant: its section, too, may be misspelt or missing. */
+static int no_key(const char *key, struct error *e)
+{
+    struct settings_key_name best = settings_key_meant(config_fixed, key);
+    struct nearest near;
+    nearest_start(&near, bytes_str(key));
+    for (const struct settings_section *s = config_fixed; s->name; s++)
+        for (uint32_t i = 0; i < s->n_rows; i++) {
+            struct settings_key_name full;
+            snprintf(full.s, sizeof full.s, "%s.%s", s->name, s->rows[i].key);
+            if (nearest_offer(&near, bytes_str(full.s)))
+                best = full;
+        }
+    return error_set(e, -EINVAL, "there is no key \"%s\"%s (profgate serve --help-config lists them)", key,
+                     nearest_ask(bytes_str(best.s)).s);
+}
+
 int config_set(struct config *c, const char *key, const char *value, struct error *e)
 {
     static const char receivers[] = "receivers.otlp.", kafka[] = "receivers.kafka.";
@@ -119,7 +137,7 @@ int config_set(struct config *c, const char *key, const char *value, struct erro
             return r < 0 ? error_prefix(e, r, "%s: ", key) : note_flag(c, key, e);
         }
     }
-    return error_set(e, -EINVAL, "there is no key %s (profgate serve --help-config lists them)", key);
+    return no_key(key, e);
 }
 
 const struct config_exporter *config_exporter(const struct config *c, const char *name)

@@ -337,7 +337,18 @@ UNIT(a_single_key_can_be_set)
     struct error e;
     ck_assert_int_eq(config_set(c, "metrics.flush_interval", "250ms", &e), 0);
     ck_assert_uint_eq(c->flush_interval_ns, 250000000u);
-    ck_assert_int_eq(config_set(c, "metrics.nothing", "1", &e), -EINVAL);
+    static const char *const missed[][2] = {
+        {"metrics.nothing", "there is no key \"metrics.nothing\" (profgate serve --help-config"},
+        {"limits.memroy", "there is no key \"limits.memroy\"; did you mean limits.memory?"},
+        {"limit.request_bytes",
+         "there is no key \"limit.request_bytes\"; did you mean limits.request_bytes?"},
+        {"flush_interval", "there is no key \"flush_interval\"; did you mean metrics.flush_interval?"},
+        {"look.memory ", "there is no key \"look.memory \"; did you mean look.memory?"},
+        {"", "there is no key \"\" (profgate serve --help-config"}};
+    for (size_t i = 0; i < ARRAY_LEN(missed); i++) {
+        ck_assert_int_eq(config_set(c, missed[i][0], "1", &e), -EINVAL);
+        ck_assert_msg(strncmp(e.text, missed[i][1], strlen(missed[i][1])) == 0, "%s", e.text);
+    }
     ck_assert_int_eq(config_set(c, "rules.builtin", "connector, cpu", &e), 0);
     ck_assert_uint_eq(c->rules_builtin.n, 2);
     ck_assert_int_eq(config_set(c, "receivers.otlp.tls.cert_file", "c.pem", &e), 0);
