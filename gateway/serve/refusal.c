@@ -13,8 +13,9 @@ static bool explain_request(enum refusal refusal, const struct refusal_facts *f,
     unsigned long long limit = f->limit;
     switch (refusal) {
     case REFUSAL_NO_PATH:
-        error_set(e, 0, "nothing is served at %.*s; profiles go to " ROUTE_HTTP_PATH,
-                  (int)min_of(f->path.n, (size_t)200), (const char *)f->path.p);
+        error_set(e, 0, "nothing is served at %.*s; profiles go to " ROUTE_HTTP_PATH "%s",
+                  (int)min_of(f->path.n, (size_t)200), (const char *)f->path.p,
+                  f->is_asking ? ", pages and /metrics are at the admin address" : "");
         return true;
     case REFUSAL_MEDIA_TYPE:
         error_set(e, 0, f->is_grpc ? "messages must be protobuf: content-type %s" : "content-type must be %s",

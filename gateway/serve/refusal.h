@@ -77,6 +77,7 @@ enum refusal {
 /* What the words of a refusal need to know. */
 struct refusal_facts {
     struct bytes path;
+    bool is_asking; /* GET: a person, or a scraper of metrics */
     bool is_grpc;
     const char *coding; /* of the body */
     const char *media;  /* that would be taken, "a or b"; with MEDIA_TYPE */

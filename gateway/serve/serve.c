@@ -157,6 +157,7 @@ static void refuse(struct serve *s, struct http_exchange *x, const struct route 
     char media[MEDIA_MAX];
     const struct refusal_facts facts = {
         .path = x->path,
+        .is_asking = bytes_is(x->method, "GET"),
         .is_grpc = route->protocol == INTAKE_GRPC,
         .coding = coding_name(route->coding),
         .media = refusal == REFUSAL_MEDIA_TYPE ? media_near(route, " or ", media) : NULL,

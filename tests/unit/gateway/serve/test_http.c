@@ -329,6 +329,7 @@ UNIT(a_path_full_of_quotes_is_escaped_in_json)
     struct call call = {.path = "/\"\\\x01", .method = "GET"};
     ck_assert_str_eq(ask(s, &call),
                      JSON("404") "body: {\"code\":5,\"message\":\"nothing is served at /\\x5c\"\\x5c\\x5c"
-                                 "\\x5cu0001; profiles go to " HTTP_PATH "\"}\n");
+                                 "\\x5cu0001; profiles go to " HTTP_PATH
+                                 ", pages and /metrics are at the admin address\"}\n");
     fake_release(s);
 }
