@@ -337,6 +337,7 @@ static void accept_view(struct ingest *g, struct ingest_answer *ret)
     stats_add(g->stats, STATS_SAMPLES, view->sample.n - min_of(view->rejected.samples, view->sample.n));
     stats_add(g->stats, STATS_SAMPLES_REJECTED, view->rejected.samples);
     stats_add(g->stats, STATS_UNKNOWN_FIELDS, view->unknown_fields);
+    stats_add(g->stats, STATS_ENTRY_0, view->profile.n > 0 && profiles_has_entry_0(view));
 }
 
 static enum stats_id counter_of(const struct ingest_answer *answer)
@@ -368,10 +369,10 @@ static void log_request(const struct ingest *g, size_t n, uint64_t began_ns,
     }
     const struct bytes producer = producers_of(view);
     log_debug(
-        "request verdict=%s producer=\"%.*s\" layout=%s profiles=%u samples=%u rejected=%u unknown_fields=%u bytes=%zu seconds=%.6f",
+        "request verdict=%s producer=\"%.*s\" layout=%s profiles=%u samples=%u rejected=%u unknown_fields=%u entry_0=%s bytes=%zu seconds=%.6f",
         verdicts[answer->verdict], (int)min_of(producer.n, (size_t)PRODUCER_NAME_MAX),
         (const char *)producer.p, profiles_layout_name(view->layout), view->profile.n, view->sample.n,
-        view->rejected.samples, view->unknown_fields, n, seconds);
+        view->rejected.samples, view->unknown_fields, profiles_has_entry_0(view) ? "yes" : "no", n, seconds);
 }
 
 bool ingest_from(struct ingest *g, uint64_t client)

@@ -36,6 +36,7 @@
     X(SAMPLES,               "profgate_samples_total",            "",                      COUNTER, "Samples received and counted") \
     X(SAMPLES_REJECTED,      "profgate_samples_rejected_total",   "",                      COUNTER, "Samples refused by themselves, for an index that leads nowhere or a field of another type") \
     X(UNKNOWN_FIELDS,        "profgate_unknown_fields_total",     "",                      COUNTER, "Fields that were skipped, of a newer schema than this version knows") \
+    X(ENTRY_0,               "profgate_requests_with_entry_0_total", "",                   COUNTER, "Export requests accepted of which a table of the dictionary begins with an entry, where index 0 means that there is none") \
     X(SAMPLES_UNWEIGHED,     "profgate_samples_unweighed_total",  "",                      COUNTER, "Samples that a rule could not weigh: no time in their type, unit or period, or a negative value for a counter") \
     X(CONNECTIONS,           "profgate_connections_accepted_total", "",                      COUNTER, "Connections accepted") \
     X(CONNECTIONS_REFUSED,   "profgate_connections_refused_total", "",                     COUNTER, "Connections closed at once, for a limit") \

@@ -17,6 +17,7 @@
 #ifndef PROTO_OTLP_VIEW_PROFILES_H
 #define PROTO_OTLP_VIEW_PROFILES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/budget.h"
@@ -198,6 +199,10 @@ static inline bool profiles_are_siblings(const struct profiles *p, uint32_t i, u
            p->profile.duration_nano[i] == p->profile.duration_nano[j] &&
            bytes_eq(p->profile.sibling_id[i], p->profile.sibling_id[j]);
 }
+
+/* Whether a table of the dictionary begins with an entry: what refers to 0, and says so that there is none,
+ * has that one here. An id of zero bytes is none. */
+bool profiles_has_entry_0(const struct profiles *p);
 
 /* String i (i < string.n). */
 static inline struct bytes profiles_string(const struct profiles *p, uint32_t i)

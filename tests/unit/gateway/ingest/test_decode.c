@@ -171,6 +171,26 @@ UNIT(a_small_odd_request_is_read_as_its_producers_others)
     }
 }
 
+/* As a Python SDK of 1.9 writes them: what means "none" to everybody else is its first entry. */
+UNIT(requests_with_entries_0_are_counted)
+{
+    for (int real = 0; real < 2; real++) {
+        cleanup(buffer_release) struct buffer b = BUFFER_INIT(0);
+        struct wire_writer w = wire_writer(&b);
+        static const uint8_t sample[] = {0x12, 0x07, 0x12, 0x05, 0x12, 0x03, 0x22, 0x01, 0x07};
+        wire_put_bytes(&w, 1, bytes_of(sample, sizeof sample));
+        size_t dictionary = wire_begin(&w, 2);
+        wire_put_bytes(&w, 5, BYTES_LIT(""));
+        size_t function = wire_begin(&w, 3);
+        wire_put_uint_nonzero(&w, 4, (uint64_t)real);
+        wire_end(&w, function);
+        wire_end(&w, dictionary);
+        push(buffer_bytes(&b));
+        ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
+        ck_assert_uint_eq(stats.value[STATS_ENTRY_0], (uint64_t)real);
+    }
+}
+
 UNIT(an_empty_request_is_accepted)
 {
     push(bytes_of(NULL, 0));

@@ -40,6 +40,11 @@ int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layo
     return 0;
 }
 
+bool profiles_has_entry_0(const struct profiles *p)
+{
+    return false;
+}
+
 int profiles_decode_of(struct profiles *p, struct bytes body, const struct profiles_producer *producer,
                        const struct profiles_limits *limits, struct error *e)
 {

@@ -50,6 +50,58 @@ UNIT(a_small_request_fills_every_column)
     same_meaning("the view", ours, theirs);
 }
 
+/* A dictionary whose table t (0: none) has that message, and nothing else, as its first entry. */
+static bool has_entry_0(uint32_t t, uint32_t field, bool is_text)
+{
+    cleanup(made_end) struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN(w, 1) IN(w, 2) IN(w, 2) put_sample(w);
+    IN(w, 2)
+    {
+        for (uint32_t i = 1; i <= 7; i++) {
+            if (i != t)
+                wire_put_bytes(w, i, bytes_of("", 0));
+            else if (i == 5)
+                put_str(w, 5, "main");
+            else if (is_text)
+                IN(w, i) put_str(w, field, "0123456789abcdef");
+            else
+                IN(w, i) wire_put_uint(w, field, 1);
+        }
+        put_tables(w);
+    }
+    ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
+    return profiles_has_entry_0(&m.v);
+}
+
+UNIT(an_entry_where_none_may_be_is_seen_in_every_table)
+{
+    static const struct {
+        uint32_t table, field;
+        bool is_text;
+    } real[] = {{1, 1}, {1, 2}, {1, 3}, {1, 4},       {1, 5}, {2, 1}, {2, 2}, {2, 4}, {3, 1},
+                {3, 2}, {3, 3}, {3, 4}, {4, 1, true}, {5, 0}, {6, 1}, {6, 3}, {7, 1}};
+    ck_assert(!has_entry_0(0, 0, false));
+    for (size_t i = 0; i < sizeof real / sizeof *real; i++)
+        ck_assert_msg(has_entry_0(real[i].table, real[i].field, real[i].is_text), "table %u, field %u",
+                      real[i].table, real[i].field);
+}
+
+UNIT(tables_that_are_not_there_and_ids_of_zeros_have_no_entry_0)
+{
+    cleanup(made_end) struct made m;
+    struct wire_writer *w = made_begin(&m);
+    static const char zeros[16];
+    IN(w, 1) IN(w, 2) IN(w, 2) IN(w, 2) wire_put_packed64(w, 4, (int64_t[]){7}, 1);
+    IN(w, 2) IN(w, 4)
+    {
+        wire_put_bytes(w, 1, bytes_of(zeros, 16));
+        wire_put_bytes(w, 2, bytes_of(zeros, 8));
+    }
+    ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
+    ck_assert(!profiles_has_entry_0(&m.v));
+}
+
 /* The fields of one message in any order: all permutations of a sample's five. */
 static void put_sample_field(struct wire_writer *w, int field)
 {
