@@ -81,6 +81,8 @@ WRONG = [
     (dict(name="a{" + ",".join(f"l{i}=1" for i in range(100)) + "}"), 400, "too many"),
     (dict(name="a", format="jfr"), 400, "jfr is not taken"),
     (dict(name="a", format="speedscope"), 400, "speedscope is not taken"),
+    (dict(name="a", format=None, body=b"\x00\x04main 1", type="binary/octet-stream+trie"), 400, "trie is not taken"),
+    (dict(name="a", format="folded", body=b"main 1", type="binary/octet-stream+tree; v=1"), 400, "tree is not taken"),
     (dict(name="a", body=b"not one"), 400, ""),
     (dict(name="a", format="folded", body=b"main;f x\n"), 400, "line"),
     (dict(name="a", format=None, body=CPU), 400, ""),

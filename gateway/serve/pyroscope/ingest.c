@@ -125,10 +125,21 @@ static enum refusal read_form(const struct intake_head *head, struct bytes body,
     return REFUSAL_MALFORMED;
 }
 
-static bool is_form(const struct intake_head *head)
+static bool has_type(const struct intake_head *head, const char *media)
 {
     struct bytes type = head->type;
-    return bytes_is_nocase(bytes_trim(query_cut(&type, ';')), "multipart/form-data");
+    return bytes_is_nocase(bytes_trim(query_cut(&type, ';')), media);
+}
+
+/* What is in the body: the type says it where it can, whatever the query says (ingestParamsFromRequest of
+ * pkg/ingester/pyroscope/ingest_handler.go). */
+static struct bytes format_of(const struct intake_head *head, const struct ingest_query *query)
+{
+    static const char *const types[] = {"binary/octet-stream+tree", "binary/octet-stream+trie"};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (has_type(head, types[i]))
+            return bytes_after_last(bytes_str(types[i]), '+');
+    return query->format;
 }
 
 /* ---- text ---- */
@@ -226,12 +237,14 @@ static bool is_text(struct bytes format)
 static enum refusal take(const struct intake_head *head, const struct ingest_query *query, struct bytes body,
                          struct origin *o, struct buffer *out, struct error *why)
 {
-    const bool form = is_form(head), text = !form && is_text(query->format);
+    const bool form = has_type(head, "multipart/form-data");
+    const struct bytes format = format_of(head, query);
+    const bool text = !form && is_text(format);
     enum refusal refusal = form ? read_form(head, body, &body, why) : REFUSAL_NONE;
     if (refusal != REFUSAL_NONE)
         return refusal;
-    if (!form && !text && !bytes_is(query->format, "pprof"))
-        return unsupported(why, query->format);
+    if (!form && !text && !bytes_is(format, "pprof"))
+        return unsupported(why, format);
     if (body.n == 0)
         return take_nothing(out, o->budget);
     if (text)
