@@ -82,13 +82,15 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t what, rd_kafka_topi
 static void on_error(rd_kafka_t *rk, int error, const char *reason, void *arg)
 {
     const struct consumer *c = arg;
+    struct error why;
+    kafka_words(reason, &why);
     if (error == RD_KAFKA_RESP_ERR__BAD_MSG) /* a batch is sent whole, however large it is */
         log_limited(LOG_LEVEL_ERROR,
                     "kafka batch larger than may be received: its partition waits group=%s error=\"%s\" "
                     "fix=\"receivers.kafka.max_fetch_size of its size\"",
-                    c->options.group_id, reason);
+                    c->options.group_id, why.text);
     else if (error != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) /* another one says why */
-        log_limited(LOG_LEVEL_WARN, "kafka trouble group=%s error=\"%s\"", c->options.group_id, reason);
+        log_limited(LOG_LEVEL_WARN, "kafka trouble group=%s error=\"%s\"", c->options.group_id, why.text);
 }
 
 /* ---- polling ---- */
@@ -317,8 +319,10 @@ static bool close_in_time(struct consumer *c, uint64_t deadline_ns)
     if (thread_join_until(c->closer, &kept, clock_monotonic() + patience))
         return !kept;
     pthread_detach(c->closer);
-    log_warn("kafka group left without a goodbye: no broker answers group=%s waited_ms=%" PRIu64,
-             c->options.group_id, patience / NSEC_PER_MSEC);
+    log_warn(
+        "kafka group left without a goodbye, which its broker did not take in time: others read on after "
+        "receivers.kafka.session_timeout group=%s waited_ms=%" PRIu64,
+        c->options.group_id, patience / NSEC_PER_MSEC);
     return false;
 }
 

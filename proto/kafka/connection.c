@@ -49,6 +49,28 @@ const char *kafka_fix(rd_kafka_resp_err_t error)
     }
 }
 
+void kafka_words(const char *reason, struct error *ret)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } guesses[] = {
+        {": probably due to broker version",
+         ": the broker takes connections and does not answer: it hangs, or its listener speaks another protocol"},
+        {"Disconnected while requesting ApiVersion",
+         "the connection ended with the first request: the broker stops, or its listener speaks TLS, or we do "
+         "(tls.insecure)"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(guesses); i++) {
+        const char *at = strstr(reason, guesses[i].theirs);
+        if (at) {
+            error_set(ret, 0, "%.*s%s", (int)min_of((size_t)(at - reason), (size_t)200), reason,
+                      guesses[i].ours);
+            return;
+        }
+    }
+    error_set(ret, 0, "%s", reason);
+}
+
 void kafka_conf_set(struct kafka_conf *k, const char *name, const char *format, ...)
 {
     char value[512], why[256];

@@ -17,6 +17,9 @@ const char *kafka_warning(const struct kafka_connection *c);
 /* What a person does about that error, behind "fix"; NULL: nothing that is known. */
 const char *kafka_fix(rd_kafka_resp_err_t error);
 
+/* What librdkafka says of a connection that failed, without its guess that brokers are ten years old. */
+void kafka_words(const char *reason, struct error *ret);
+
 /* librdkafka's configuration, one property after the other; after the first failure nothing is set. */
 struct kafka_conf {
     rd_kafka_conf_t *conf; /* for rd_kafka_new, which takes it over; NULL: it failed */

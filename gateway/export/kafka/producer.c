@@ -287,8 +287,10 @@ static void take_reports(struct producer *p)
             while ((m = rd_kafka_event_message_next(event)))
                 landed(p, m->_private, m->err);
         else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR) {
+            struct error why;
+            kafka_words(rd_kafka_event_error_string(event), &why);
             p->is_stale |= rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL;
-            note_failure(p, 0, rd_kafka_event_error_string(event), kafka_fix(rd_kafka_event_error(event)));
+            note_failure(p, 0, why.text, kafka_fix(rd_kafka_event_error(event)));
         }
         rd_kafka_event_destroy(event);
     }
