@@ -59,6 +59,11 @@ void exporter_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void 
     x->kind->drain(x, deadline_ns, done, user);
 }
 
+int64_t exporter_tls_expiry(const struct exporter *x)
+{
+    return x->kind->tls_expiry ? x->kind->tls_expiry(x) : INT64_MAX;
+}
+
 struct exporter *exporter_free(struct exporter *x)
 {
     if (x)

@@ -90,6 +90,11 @@ struct exporter_kind {
      * `done` from the loop, never from inside this call. Once; no push afterwards. */
     void (*drain)(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user);
 
+    /* When the certificate that it shows ends, in Unix seconds; INT64_MAX: it has none. May be NULL:
+     * likewise.
+     */
+    int64_t (*tls_expiry)(const struct exporter *x);
+
     /* What it holds, not itself. After `done`, or where open did not get to the end. */
     void (*release)(struct exporter *x);
 };
@@ -130,6 +135,9 @@ bool exporter_has_room(struct exporter *x, size_t n);
 
 /* As exporter_kind.drain. Whoever was opened is drained, also when the program fails to start. */
 void exporter_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user);
+
+/* When the certificate that it shows ends, in Unix seconds; INT64_MAX: it has none. */
+int64_t exporter_tls_expiry(const struct exporter *x);
 
 /* NULL is fine. Returns NULL. */
 struct exporter *exporter_free(struct exporter *x);

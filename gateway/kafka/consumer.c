@@ -31,6 +31,7 @@
 #include "proto/base/thread.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
+#include "proto/io/tls.h"
 #include "proto/kafka/connection.h"
 
 /* What librdkafka may have fetched before it is polled, of limits.memory. */
@@ -46,6 +47,7 @@
 struct consumer {
     struct consumer_options options;
     size_t charged; /* to the budget */
+    int64_t tls_expiry;
     rd_kafka_t *rk;
     rd_kafka_queue_t *queue;
     struct io_post ready;
@@ -262,6 +264,7 @@ int consumer_new(struct consumer **ret, const struct consumer_options *options, 
     if (!c)
         return error_set(e, -ENOMEM, "out of memory");
     c->options = *options;
+    c->tls_expiry = tls_file_expiry(options->connection->tls_cert_file);
     int r = open_all(c, e);
     if (r < 0) {
         consumer_free(c, false, 0);
@@ -365,6 +368,11 @@ static void show_lag(const struct consumer *c, struct exposition *x)
         exposition_print(x, ",partition=\"%d\"} %" PRId64 "\n", p->id,
                          max_of(high - p->progress.done, (int64_t)0));
     }
+}
+
+int64_t consumer_tls_expiry(const struct consumer *c)
+{
+    return c->tls_expiry;
 }
 
 int consumer_show(const struct consumer *c, struct buffer *out)

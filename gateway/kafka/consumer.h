@@ -50,6 +50,10 @@ void consumer_stop(struct consumer *c);
  * has run for the last time, before it is freed. NULL is fine; returns NULL. */
 struct consumer *consumer_free(struct consumer *c, bool is_flushed, uint64_t deadline_ns);
 
+/* When the certificate that it shows to brokers, which it read at its start, ends, in Unix seconds;
+ * INT64_MAX: it has none. */
+int64_t consumer_tls_expiry(const struct consumer *c);
+
 /* How it goes, as Prometheus text 0.0.4. 0 or -ENOMEM. */
 int consumer_show(const struct consumer *c, struct buffer *out);
 

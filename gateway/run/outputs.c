@@ -263,6 +263,17 @@ struct export_profiles *outputs_profiles(struct outputs *o)
     return o->profiles;
 }
 
+bool outputs_tls_expiry(const struct outputs *o, uint32_t i, int64_t *ret, const char **ret_name,
+                        const char **ret_signal)
+{
+    if (i >= o->n_leaving)
+        return false;
+    *ret = exporter_tls_expiry(o->leaving[i].exporter);
+    *ret_name = o->leaving[i].name;
+    *ret_signal = o->leaving[i].output ? "metrics" : "profiles";
+    return true;
+}
+
 const char *outputs_without_room(struct outputs *o, size_t n)
 {
     for (uint32_t i = 0; i < o->n_leaving; i++)

@@ -49,6 +49,11 @@ enum { OUTPUTS_FULL = 1 };
 int outputs_replace_metrics(struct outputs *o, const struct aggregate_metric *metrics, uint32_t n_metrics,
                             uint32_t *ret_generation);
 
+/* When the certificate that the i-th exporter shows ends, in Unix seconds, and which it is; INT64_MAX: it
+ * shows none. False: there is no i-th. */
+bool outputs_tls_expiry(const struct outputs *o, uint32_t i, int64_t *ret, const char **ret_name,
+                        const char **ret_signal);
+
 /* What triggers watch. */
 struct store *outputs_store(struct outputs *o);
 

@@ -43,28 +43,59 @@ static void write_address(struct exposition *x, const char *configured, uint16_t
     exposition_print(x, "%s", a.port);
 }
 
-/* The admin address is the last. */
-static void write_expiry(struct gateway *g, struct exposition *x)
+/* A certificate's place in the family; without one that has an end there is none. */
+static bool begin_expiry(struct exposition *x, bool *any, int64_t at)
 {
     static const char name[] = "profgate_tls_certificate_expiry_seconds";
+    if (at == INT64_MAX)
+        return false;
+    if (!*any)
+        exposition_family(x, name, "gauge",
+                          "When the certificate of an address, or the one that is shown to a destination or "
+                          "brokers, ends, in seconds since 1970");
+    *any = true;
+    exposition_print(x, "%s{", name);
+    return true;
+}
+
+/* The admin address is the last. */
+static void write_address_expiry(struct gateway *g, struct exposition *x, bool *any)
+{
     const uint32_t admin = g->receivers.n;
-    bool any = false;
     for (uint32_t i = 0; i <= admin; i++) {
         int64_t at =
             i == admin ? certificates_expiry(&g->door.certificates, 0) : listen_tls_expiry(g->listen, i);
-        if (at == INT64_MAX)
+        if (!begin_expiry(x, any, at))
             continue;
-        if (!any)
-            exposition_family(x, name, "gauge",
-                              "When the certificate of an address ends, in seconds since 1970");
-        any = true;
-        exposition_print(x, "%s{address=\"", name);
+        exposition_print(x, "address=\"");
         if (i == admin)
             write_address(x, g->options->config->admin_endpoint, admin_port(g->admin));
         else
             write_address(x, g->receivers.addresses[i].address, listen_port(g->listen, i));
         exposition_print(x, "\"} %lld\n", (long long)at);
     }
+}
+
+static void write_destination_expiry(struct exposition *x, const char *name, const char *signal, int64_t at)
+{
+    exposition_print(x, "destination=\"");
+    if (x->r == 0)
+        x->r = exposition_escape(x->out, bytes_str(name), true);
+    exposition_print(x, "\",signal=\"%s\"} %lld\n", signal, (long long)at);
+}
+
+static void write_expiry(struct gateway *g, struct exposition *x)
+{
+    bool any = false;
+    int64_t at;
+    const char *name, *signal;
+    if (g->listen)
+        write_address_expiry(g, x, &any);
+    for (uint32_t i = 0; outputs_tls_expiry(g->outputs, i, &at, &name, &signal); i++)
+        if (begin_expiry(x, &any, at))
+            write_destination_expiry(x, name, signal, at);
+    if (g->consumer && begin_expiry(x, &any, consumer_tls_expiry(g->consumer)))
+        exposition_print(x, "receiver=\"kafka\"} %lld\n", (long long)consumer_tls_expiry(g->consumer));
 }
 
 static void write_reload(const struct gateway *g, struct exposition *x)
@@ -103,8 +134,7 @@ int gateway_show(void *context, struct buffer *out)
     if (x.r == 0 && g->consumer)
         x.r = consumer_show(g->consumer, out);
     write_age(g, &x);
-    if (g->listen)
-        write_expiry(g, &x);
+    write_expiry(g, &x);
     return x.r;
 }
 

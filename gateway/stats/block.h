@@ -68,6 +68,7 @@
     X(EXPORT_METRICS_RETRIED, "profgate_export_requests_total",   "signal=\"metrics\",outcome=\"retried\"",  COUNTER, "") \
     X(EXPORT_METRICS_FAILED, "profgate_export_requests_total",    "signal=\"metrics\",outcome=\"failed\"",   COUNTER, "") \
     X(EXPORT_PROFILES_REJECTED, "profgate_export_profiles_rejected_total", "",            COUNTER, "Profiles that a destination refused of requests that it took") \
+    X(TLS_STALE,             "profgate_tls_renewals_failed_total", "",                     COUNTER, "Connections to destinations that began with the certificates from before, because those on disk cannot be used: see the log for why") \
     X(EXPORT_POINTS_DROPPED, "profgate_export_points_dropped_total", "",                   COUNTER, "Metric points lost on the way out: queue full, refused for good, or out of time") \
     X(DEAD_LETTERS,          "profgate_dead_letters_total",       "",                      COUNTER, "Requests that were lost on the way out and are kept as files, for profgate replay") \
     X(STORAGE_DAMAGED,       "profgate_storage_damaged_total",    "",                      COUNTER, "Times that stored requests, or a whole file of them, could not be read any more") \

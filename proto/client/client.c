@@ -120,6 +120,13 @@ static void on_connection(void *user, struct client_connection *c, const char *f
     client_pump(x);
 }
 
+static void on_stale(void *user, const char *why)
+{
+    const struct client *x = user;
+    if (x->on_event)
+        x->on_event(x->user, &(struct client_event){.kind = CLIENT_STALE, .message = why});
+}
+
 /* ---- closing --------------------------------------------------------------------------------- */
 
 static void free_connections(struct client *x)
@@ -178,6 +185,11 @@ void client_shutdown(struct client *x, uint64_t deadline_ns, void (*done)(void *
             s->at_ns = 0;
     }
     wake(x);
+}
+
+int64_t client_tls_expiry(const struct client *x)
+{
+    return x->tls ? tls_context_expiry(x->tls) : INT64_MAX;
 }
 
 /* ---- other threads --------------------------------------------------------------------------- */
@@ -258,6 +270,7 @@ static int make_connections(struct client *x, const struct client_options *o, ui
         .server_name = x->server_name,
         .http2 = o->protocol == OTLP_GRPC,
         .response_max = o->max_response_bytes + RESPONSE_OVERHEAD,
+        .on_stale = on_stale,
     };
     if (options.http2 && !(target->shared = connection_new(&options, on_connection, x)))
         return -ENOMEM;

@@ -28,6 +28,9 @@ struct client;
 int client_new(struct client **ret, struct io_loop *loop, const struct client_options *options,
                client_event_fn on_event, void *user, struct error *e);
 
+/* When the certificate that it shows ends (tls_context_expiry). Loop thread. */
+int64_t client_tls_expiry(const struct client *x);
+
 /* Its queue, to which any thread offers requests (queue.h); after the shutdown began it takes none. */
 struct send_queue *client_queue(struct client *x);
 

@@ -332,9 +332,11 @@ static const struct io_channel_events channel_events = {
 static int link_begin(struct link *link, struct error *e)
 {
     const struct connection_options *o = &link->connection->options;
+    struct error why = {""};
     if (!o->tls)
         return link_begin_http(link, e);
-    tls_context_renew(o->tls);
+    if (tls_context_renew(o->tls, &why) < 0 && o->on_stale)
+        o->on_stale(link->connection->user, why.text);
     link->tls = tls_new(o->tls, o->server_name ? o->server_name : o->endpoint->host);
     return link->tls ? 0 : error_set(e, -ENOMEM, "out of memory");
 }

@@ -33,6 +33,9 @@ struct connection_options {
     bool http2;              /* nothing but HTTP/2 will do */
     size_t response_max;     /* headers and body of one response */
     struct budget *budget;   /* on which responses are while they come; NULL: unlimited */
+    /* A connection begins with the files that TLS had before, since those that are there now cannot be used.
+     * May be NULL. The user is on_change's; the connection may not be freed from inside. */
+    void (*on_stale)(void *user, const char *why);
 };
 
 /* The connection's state changed: it became ready, it can take a call again, or it failed (then *failure says

@@ -14,6 +14,7 @@ enum client_event_kind {
     CLIENT_SENT,          /* acknowledged, all of it. items; message may carry the server's warning */
     CLIENT_PARTIAL,       /* acknowledged; the server rejected `rejected` of it for good (E5) */
     CLIENT_RETRIED,       /* an attempt failed and will be repeated */
+    CLIENT_STALE,         /* no request's: a connection has the TLS files from before (connection.h) */
     CLIENT_REFUSED,       /* lost: the server refused it for good, or the answer cannot be trusted */
     CLIENT_OUT_OF_TIME,   /* lost: max_elapsed_time passed, or retries are off */
     CLIENT_EVICTED,       /* lost: made room for newer ones (send_queue_offer_newest) */
@@ -24,7 +25,7 @@ enum client_event_kind {
 
 struct client_event {
     enum client_event_kind kind;
-    uint64_t requests; /* 1, or for losses outside a call all those since the last event */
+    uint64_t requests; /* 1, or for losses outside a call all those since the last event; of STALE 0 */
     uint64_t items;    /* of these requests, as given to push */
     uint64_t rejected; /* CLIENT_PARTIAL: profiles or data points */
     uint64_t attempts; /* made so far */

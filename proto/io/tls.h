@@ -42,8 +42,9 @@ int tls_context_new(struct tls_context **ret, const struct tls_options *options,
 
 /* Of a client: takes its files anew where they have changed, so that what is renewed on disk is shown and
  * believed by the next connection. What cannot be used (a renewal of which half is written) leaves all as it
- * was, until the next call. Not while another thread uses c. */
-void tls_context_renew(struct tls_context *c);
+ * was, until the next call: a negative errno, with *e as tls_context_new has it, each time. Else 0. Not while
+ * another thread uses c. */
+int tls_context_renew(struct tls_context *c, struct error *e);
 
 /* One owner more; returns c. Any thread. */
 struct tls_context *tls_context_ref(struct tls_context *c);
@@ -53,6 +54,10 @@ struct tls_context *tls_context_free(struct tls_context *c);
 
 /* When our certificate ends (notAfter), in Unix seconds; INT64_MAX without one. */
 int64_t tls_context_expiry(const struct tls_context *c);
+
+/* The same of a PEM file with a certificate, that of others; INT64_MAX also where it cannot be read, or is
+ * NULL. */
+int64_t tls_file_expiry(const char *cert_file);
 
 /* server_name (client only): sent as SNI (RFC 6066 §3; not for IP addresses) and checked against the
  * certificate (RFC 6125; IP addresses against its IP names). A client has a ClientHello to drain at once.

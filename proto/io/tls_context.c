@@ -217,7 +217,7 @@ static int remember(struct tls_context *c, const struct tls_options *o)
     return 0;
 }
 
-void tls_context_renew(struct tls_context *c)
+int tls_context_renew(struct tls_context *c, struct error *e)
 {
     struct tls_stamp now[TLS_FILES];
     bool is_new = false;
@@ -225,7 +225,7 @@ void tls_context_renew(struct tls_context *c)
     for (uint32_t i = 0; i < TLS_FILES; i++)
         is_new |= !is_same(&now[i], &c->stamps[i]);
     if (c->server || !is_new)
-        return;
+        return 0;
     struct tls_context made = {
         .verify = c->verify, .n_alpn = c->n_alpn, .ssl = SSL_CTX_new(TLS_client_method())};
     const struct tls_options options = {.ca_file = c->files[0],
@@ -233,7 +233,8 @@ void tls_context_renew(struct tls_context *c)
                                         .key_file = c->files[2],
                                         .min_version = c->min_version};
     memcpy(made.alpn, c->alpn, sizeof made.alpn);
-    if (made.ssl && set_up(&made, &options, NULL) == 0) {
+    const int r = made.ssl ? set_up(&made, &options, e) : error_set(e, -ENOMEM, "TLS: out of memory");
+    if (r == 0) {
         SSL_CTX *old = c->ssl;
         c->ssl = made.ssl;
         c->expiry = made.expiry;
@@ -241,6 +242,7 @@ void tls_context_renew(struct tls_context *c)
         made.ssl = old; /* connections that were made with it have it still */
     }
     SSL_CTX_free(made.ssl);
+    return r;
 }
 
 int tls_context_new(struct tls_context **ret, const struct tls_options *o, struct error *e)
@@ -274,6 +276,18 @@ struct tls_context *tls_context_ref(struct tls_context *c)
 int64_t tls_context_expiry(const struct tls_context *c)
 {
     return c->expiry;
+}
+
+int64_t tls_file_expiry(const char *cert_file)
+{
+    if (!cert_file || library_load(&library_openssl, NULL) < 0)
+        return INT64_MAX;
+    SSL_CTX *ssl = SSL_CTX_new(TLS_client_method());
+    const bool is_read = ssl && SSL_CTX_use_certificate_chain_file(ssl, cert_file) == 1;
+    const int64_t at = is_read ? tls_cert_expiry(SSL_CTX_get0_certificate(ssl)) : INT64_MAX;
+    SSL_CTX_free(ssl);
+    ERR_clear_error();
+    return at;
 }
 
 struct tls_context *tls_context_free(struct tls_context *c)

@@ -258,6 +258,9 @@ static void on_event(void *user, const struct client_event *event)
     } else if (event->kind == CLIENT_RETRIED) {
         d->counts.retries++;
         log_limited(LOG_LEVEL_WARN, "sending failed and will be repeated: %s", message);
+    } else if (event->kind == CLIENT_STALE) {
+        log_limited(LOG_LEVEL_ERROR, "a certificate was not renewed, the one from before is shown: %s",
+                    message);
     } else if (event->kind != CLIENT_SHUT_DOWN || !d->spool) { /* there it stays on disk */
         d->counts.lost += event->items;
         log_limited(LOG_LEVEL_ERROR, "%llu samples could not be delivered: %s",

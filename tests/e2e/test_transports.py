@@ -320,6 +320,36 @@ exporters:
             wait_for(lambda: g.total("profgate_export_requests_total", signal="profiles", outcome="sent") == 1, "the new one taken")
 
 
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_renewed_certificate_that_cannot_be_used_is_said_with_each_connection(authority, server, protocol):
+    """And when the one that is shown ends, which is what an alert goes by."""
+    mine = authority.issue(f"stale-{protocol}", "DNS:agent", seconds=5000)
+    with running(Gateway(config=config(tls_address(server, client_ca_file=authority.cert)), listen=0)) as receiver:
+        sending = f"""
+profiles: {{ exporters: [otlp/next] }}
+exporters:
+  otlp/next: {{ endpoint: 'https://localhost:{receiver.ports[0]}', protocol: {protocol}, max_connection_age: 1s,
+                tls: {{ ca_file: '{authority.cert}', cert_file: '{mine.cert}', key_file: '{mine.key}' }} }}
+"""
+        with running(Gateway(config=sending)) as g:
+            def shown():
+                return g.total("profgate_tls_certificate_expiry_seconds", destination="otlp/next", signal="profiles") - time.time()
+
+            def failed():
+                assert g.post(GOOD)[0] == 200
+                return g.total("profgate_tls_renewals_failed_total")
+
+            assert 4000 < shown() < 5000 and failed() == 0
+            wait_for(lambda: g.total("profgate_export_requests_total", outcome="sent") > 0, "it does")
+            mine.key.write_text("half of a renewal")
+            wait_for(lambda: failed() >= 2, "more than once")
+            assert "a certificate was not renewed, the one from before is shown destination=otlp/next" in g.log() and str(mine.key) in g.log()
+            assert shown() < 5000
+            authority.issue(f"stale-{protocol}", "DNS:agent", seconds=9000)
+            wait_for(lambda: g.post(GOOD)[0] == 200 and shown() > 8000, "the whole one is shown")
+            assert g.stop() == 0 and "refused for good" not in g.log()
+
+
 def test_certificates_and_rules_are_taken_together_or_not_at_all(tmp_path, authority):
     """A refused configuration leaves the certificate as it was, a bad certificate the rules."""
     rules = tmp_path / "mine.rules"

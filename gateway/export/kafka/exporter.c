@@ -15,6 +15,7 @@
 #include "gateway/export/shared/pieces.h"
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
+#include "proto/io/tls.h"
 
 #define AT(field)            offsetof(struct kafka_settings, field)
 #define SENT(field)          AT(sending.field)
@@ -251,6 +252,7 @@ static int open_kafka(struct exporter *x, const void *given, const struct export
         r = producer_new(&sender, c->loop, &options, sending_on_event, sending_on_queued, &k->sending, e);
     if (r < 0)
         return r;
+    k->sending.tls_expiry = tls_file_expiry(s->connection.tls_cert_file); /* which is read at a start alone */
     k->sending.base.terms.no_references = k->is_keyed; /* keys are made of what is written out */
     return sending_start(&k->sending, sender, c, &settings, e);
 }

@@ -53,6 +53,8 @@ static void count(const struct outcome *o, const struct client_event *event)
     else if (event->kind == CLIENT_RETRIED)
         stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_RETRIED : STATS_EXPORT_PROFILES_RETRIED,
                   event->requests);
+    else if (event->kind == CLIENT_STALE)
+        stats_add(o->stats, STATS_TLS_STALE, 1);
     /* A server may say any number. Of profiles it says profiles, and items are samples: no profile has none.
      */
     if (event->kind == CLIENT_PARTIAL)
@@ -90,6 +92,12 @@ static void tell(struct outcome *o, const struct client_event *event)
                               "attempt failed and will be repeated destination=%s attempt=%" PRIu64
                               " error=\"%s\"",
                               o->name, event->attempts, why);
+        break;
+    case CLIENT_STALE:
+        log_write_limited(limit, LOG_LEVEL_ERROR,
+                          "a certificate was not renewed, the one from before is shown destination=%s "
+                          "error=\"%s\" fix=\"files that belong together; the next connection reads them\"",
+                          o->name, why);
         break;
     case CLIENT_REFUSED:
         log_write_limited(limit, LOG_LEVEL_ERROR,

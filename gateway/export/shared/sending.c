@@ -263,6 +263,13 @@ void sending_window_ends(struct sending *s)
         stored_window_ends(s->stored);
 }
 
+int64_t sending_tls_expiry(const struct exporter *x)
+{
+    const struct sending *s = container_of(x, struct sending, base);
+    const int64_t of_other = s->tls_expiry ? s->tls_expiry : INT64_MAX;
+    return s->client ? client_tls_expiry(s->client) : of_other;
+}
+
 bool sending_is_ready(struct exporter *x)
 {
     struct sending *s = container_of(x, struct sending, base);

@@ -112,6 +112,7 @@ struct sending {
     struct sender sender;
     struct client *client; /* which it is; NULL: it is another one */
     struct stored *stored; /* on disk, too; NULL: in memory alone */
+    int64_t tls_expiry;    /* of a sender that is no client, as sending_tls_expiry says it; 0: it has none */
     size_t request_max;    /* before compression: the settings', and of metrics SENDING_METRICS_MAX at most */
     atomic_uint_fast64_t unbuilt; /* samples or points lost to out of memory elsewhere; counted on the loop */
     void (*done)(void *user);
@@ -159,8 +160,10 @@ void sending_push_metrics(struct sending *s, const struct metric_batch *batch, b
 void sending_lost(struct sending *s, uint64_t n);
 
 /* For exporter_kind: all that a kind does not do itself, but for push_metrics and push_profiles. */
-#define SENDING_FUNCTIONS \
-    .is_ready = sending_is_ready, .reserve = sending_reserve, .cancel = sending_cancel, .drain = sending_drain
+#define SENDING_FUNCTIONS                                                               \
+    .is_ready = sending_is_ready, .reserve = sending_reserve, .cancel = sending_cancel, \
+    .drain = sending_drain, .tls_expiry = sending_tls_expiry
+int64_t sending_tls_expiry(const struct exporter *x);
 bool sending_is_ready(struct exporter *x);
 bool sending_reserve(struct exporter *x, size_t n);
 void sending_cancel(struct exporter *x, size_t n);

@@ -162,7 +162,7 @@ static bool is_taken(const struct identity *own, const struct identity *known, s
     struct tls_context *server;
     ck_assert_int_eq(tls_context_new(&server, &options, NULL), 0);
     cleanup(pair_close) struct pair p = {.server = unit_made(tls_new(server, NULL))};
-    tls_context_renew(client);
+    tls_context_renew(client, NULL);
     p.client = unit_made(tls_new(client, "h"));
     pair_run(&p);
     tls_context_free(server);
@@ -191,7 +191,13 @@ UNIT(a_client_takes_renewed_files_with_the_next_connection)
     ck_assert(is_taken(&server, &one, c) && !is_taken(&server, &two, c));
     copy_file(two.cert, files.cert);
     ck_assert(is_taken(&server, &one, c) && !is_taken(&server, &two, c)); /* the key is not there yet */
+    for (int i = 0; i < 2; i++) { /* which is said as long as it is so */
+        struct error e = {""};
+        ck_assert_int_eq(tls_context_renew(c, &e), -EINVAL);
+        ck_assert_msg(strstr(e.text, files.key), "%s", e.text);
+    }
     copy_file(two.key, files.key);
+    ck_assert_int_eq(tls_context_renew(c, NULL), 0);
     ck_assert(is_taken(&server, &two, c) && !is_taken(&server, &one, c));
     copy_file(one.cert, known.cert);
     ck_assert(!is_taken(&server, &two, c)); /* it does not know the server any more */
@@ -300,6 +306,9 @@ UNIT(a_verified_client_has_a_name)
     struct tls_context *c;
     struct tls_options server = {.server = true, .cert_file = id.cert, .key_file = id.key};
     ck_assert_int_eq(tls_context_new(&c, &server, NULL), 0);
+    ck_assert_int_eq(tls_file_expiry(id.cert), tls_context_expiry(c));
+    ck_assert(tls_file_expiry(id.key) == INT64_MAX && tls_file_expiry("/dev/null/none") == INT64_MAX);
+    ck_assert(tls_file_expiry(NULL) == INT64_MAX);
     int64_t left = tls_context_expiry(c) - (int64_t)time(NULL);
     ck_assert_int_ge(left, 3500);
     ck_assert_int_le(left, 3600);
