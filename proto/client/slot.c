@@ -98,6 +98,21 @@ static void settle(struct slot *s, const struct call_result *result)
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
+/* A peer that goes away (a proxy does after so many requests) tells which ones it never looked at: these are
+ * none that failed, and another connection takes them at once. One that says so again is to have its pause.
+ */
+static bool take_again(struct slot *s, enum http_call_result outcome)
+{
+    const bool again = outcome == HTTP_CALL_REFUSED && !s->was_untaken;
+    s->was_untaken = outcome == HTTP_CALL_REFUSED;
+    if (!again)
+        return false;
+    s->state = SLOT_BACKOFF;
+    s->at_ns = 0;
+    s->client->again = true;
+    return true;
+}
+
 static void on_answer(void *user, enum http_call_result outcome, const struct http_response *response)
 {
     struct slot *s = user;
@@ -108,6 +123,8 @@ static void on_answer(void *user, enum http_call_result outcome, const struct ht
     s->was_broken = outcome == HTTP_CALL_BROKEN;
     if (outcome == HTTP_CALL_DONE)
         s->ends = 0;
+    if (take_again(s, outcome))
+        return;
     if (x->on_answer && outcome == HTTP_CALL_DONE) {
         struct client_answer answer = {
             .status = response->status,
@@ -240,6 +257,7 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
     s->attempts = 0;
     s->hurried = 0;
     s->was_broken = false;
+    s->was_untaken = false;
     s->was_unauthenticated = false;
     s->ends = 0;
     retry_begin(&s->retry, now_ns);

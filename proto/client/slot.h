@@ -44,6 +44,7 @@ struct slot {
     struct retry retry;
     uint64_t attempts, began_ns, at_ns;
     bool was_unauthenticated; /* with a token: one that is new may be taken */
+    bool was_untaken;         /* its last call was one that the peer said it never looked at */
     bool was_broken;          /* its last call ended with the connection */
     uint32_t ends; /* and so often nobody was there afterwards: the peer had ended with the request in hand */
     uint32_t hurried; /* attempts that failed while stopping */

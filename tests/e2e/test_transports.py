@@ -539,6 +539,63 @@ def test_pings_of_an_idle_client_are_answered(dial):
         assert h2.until(PING)[3] == b"and then"
 
 
+class Departing:
+    """A destination over HTTP/2: of its first connection it takes the first call and says that it never looked at the second, as a
+    proxy does that ends a connection after so many; of `refusals` connections the same; then it takes what comes."""
+
+    def __init__(self, refusals):
+        self.refusals, self.connections = refusals, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                s, _ = self.listener.accept()
+                self.connections += 1
+                threading.Thread(target=self._serve, args=(s, self.connections <= self.refusals), daemon=True).start()
+
+    def _serve(self, s, departs):
+        s.recv(24, socket.MSG_WAITALL)
+        s.sendall(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1 << 24)) + frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1 << 24)))
+        with contextlib.suppress(OSError):
+            while head := s.recv(9, socket.MSG_WAITALL):
+                n = int.from_bytes(head[:3], "big")
+                kind, flags, stream = struct.unpack(">BBI", head[3:])
+                n and s.recv(n, socket.MSG_WAITALL)
+                if departs and kind == HEADERS and stream == 3:
+                    s.sendall(frame(GOAWAY, 0, 0, struct.pack(">II", 1, 0)) + self.answer(1))
+                elif not departs and kind == DATA and flags & END_STREAM:
+                    s.sendall(self.answer(stream))
+        s.close()
+
+    @staticmethod
+    def answer(stream):
+        return (frame(HEADERS, END_HEADERS, stream, header(":status", "200") + header("content-type", "application/grpc"))
+                + frame(DATA, 0, stream, bytes(5)) + frame(HEADERS, END_HEADERS | END_STREAM, stream, header("grpc-status", "0")))
+
+    def close(self):
+        self.listener.close()
+
+
+@pytest.mark.parametrize("refusals, waits", [(1, False), (3, True)])
+def test_what_a_peer_that_goes_away_did_not_look_at_goes_at_once(refusals, waits):
+    """A pause of retry_on_failure is for what failed, and for who says so again."""
+    with contextlib.closing(Departing(refusals)) as peer:
+        sending = f"""
+profiles: {{ exporters: [otlp/next] }}
+exporters:
+  otlp/next: {{ endpoint: 'http://127.0.0.1:{peer.port}', retry_on_failure: {{ initial_interval: 2s, max_interval: 2s, randomization_factor: 0 }} }}
+"""
+        with running(Gateway(config=sending)) as g:
+            for _ in range(8):
+                assert g.post(GOOD)[0] == 200
+            wait_for(lambda: g.total("profgate_export_requests_total", outcome="sent") == 8, "all of them")
+            assert (g.total("profgate_export_requests_total", outcome="retried") > 0) == waits, g.log()
+            assert peer.connections > refusals and g.stop() == 0
+
+
 def flood(s, what, seconds=10):
     """Sends it again and again without reading, until the peer takes no more or hangs up; bytes sent."""
     sent, end = 0, time.monotonic() + seconds
