@@ -99,12 +99,12 @@ static void settle(struct slot *s, const struct call_result *result)
 /* ---- calling --------------------------------------------------------------------------------- */
 
 /* A peer that goes away (a proxy does after so many requests) tells which ones it never looked at: these are
- * none that failed, and another connection takes them at once. One that says so again is to have its pause.
- */
+ * none that failed, and another connection takes them at once. One that says so again, and took nothing
+ * meanwhile, is to have its pause. */
 static bool take_again(struct slot *s, enum http_call_result outcome)
 {
-    const bool again = outcome == HTTP_CALL_REFUSED && !s->was_untaken;
-    s->was_untaken = outcome == HTTP_CALL_REFUSED;
+    const bool again = outcome == HTTP_CALL_REFUSED && s->untaken_at != s->target->n_taken;
+    s->untaken_at = outcome == HTTP_CALL_REFUSED ? s->target->n_taken : NEVER_UNTAKEN;
     if (!again)
         return false;
     s->state = SLOT_BACKOFF;
@@ -257,7 +257,7 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
     s->attempts = 0;
     s->hurried = 0;
     s->was_broken = false;
-    s->was_untaken = false;
+    s->untaken_at = NEVER_UNTAKEN;
     s->was_unauthenticated = false;
     s->ends = 0;
     retry_begin(&s->retry, now_ns);

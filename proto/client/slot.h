@@ -43,8 +43,10 @@ struct slot {
     int encoded; /* what the thread pool came back with */
     struct retry retry;
     uint64_t attempts, began_ns, at_ns;
+#define NEVER_UNTAKEN UINT64_MAX
+    uint64_t
+        untaken_at; /* what its target had taken when that said of its last call that it did not look at it */
     bool was_unauthenticated; /* with a token: one that is new may be taken */
-    bool was_untaken;         /* its last call was one that the peer said it never looked at */
     bool was_broken;          /* its last call ended with the connection */
     uint32_t ends; /* and so often nobody was there afterwards: the peer had ended with the request in hand */
     uint32_t hurried; /* attempts that failed while stopping */

@@ -68,4 +68,5 @@ void target_failed(struct target *t, uint64_t now_ns, uint64_t asked_ns)
 void target_succeeded(struct target *t)
 {
     t->down_until_ns = t->pause_ns = 0;
+    t->n_taken++;
 }

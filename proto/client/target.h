@@ -19,6 +19,7 @@ struct target {
     int64_t turn;           /* weighted round robin: who has most is next */
     uint64_t down_until_ns; /* left alone so long; 0: it is well */
     uint64_t pause_ns;
+    uint64_t n_taken; /* requests */
 };
 
 /* How long one is left alone: at first, and at most. */
