@@ -50,6 +50,12 @@ static struct bytes moved_to(const struct http_response *response)
     return moved ? http_header_find(response->headers, response->n_headers, "location") : (struct bytes){0};
 }
 
+/* Proxies limit bodies, too, and lower than what is behind them: nginx takes 1 MiB if nothing is said. */
+static const char *too_large(uint32_t status)
+{
+    return status == 413 ? " (larger than it takes, or a proxy before it: nginx's client_max_body_size)" : "";
+}
+
 /* ---- success --------------------------------------------------------------------------------- */
 
 /* Fills the result from ExportXPartialSuccess { rejected = 1, error_message = 2 }. (E5: never repeated.) */
@@ -197,7 +203,7 @@ static void read_http(const struct call_head *h, const struct http_response *res
 {
     cleanup(buffer_release) struct buffer room = BUFFER_INIT(0);
     struct bytes body;
-    char what[96];
+    char what[128];
     int r = plain_body(h, response, decoder, &room, &body);
     if (response->status >= 200 && response->status <= 299) {
         if (r == 0 || h->any_success)
@@ -217,7 +223,8 @@ static void read_http(const struct call_head *h, const struct http_response *res
             ret->retry_after_ns =
                 retry_after(http_header_find(response->headers, response->n_headers, "retry-after"), unix_s);
         struct bytes to = moved_to(response);
-        snprintf(what, sizeof what, "HTTP %u%s", response->status, to.n ? ", moved to" : "");
+        snprintf(what, sizeof what, "HTTP %u%s%s", response->status, too_large(response->status),
+                 to.n ? ", moved to" : "");
         conclude(ret, again ? CALL_RETRYABLE : CALL_FINAL, what, to.n ? to : words);
     }
 }
@@ -300,8 +307,8 @@ static void read_grpc(const struct call_head *h, const struct http_response *res
      * what we have. */
     if (response->status != 200 || !bytes_starts(type, "application/grpc") || !status.p) {
         enum grpc_code code = grpc_code_from_http(response->status);
-        int n = snprintf(words, sizeof words, "HTTP %u, content type \"%.*s\"%s%s%.*s", response->status,
-                         (int)min_of(type.n, (size_t)60), (const char *)type.p,
+        int n = snprintf(words, sizeof words, "HTTP %u%s, content type \"%.*s\"%s%s%.*s", response->status,
+                         too_large(response->status), (int)min_of(type.n, (size_t)60), (const char *)type.p,
                          status.p ? "" : ", no grpc-status", to.n ? ", moved to " : "",
                          (int)min_of(to.n, (size_t)PEER_WORDS_MAX), (const char *)to.p);
         if (status.p && grpc_code_parse(status) != GRPC_OK)

@@ -433,6 +433,21 @@ UNIT(http_failures)
     ck_assert_str_eq(r.message.text, "HTTP 404: nothing here");
 }
 
+/* nginx before a destination, over either protocol: it is said who may be meant. */
+UNIT(a_proxy_that_takes_less_is_named)
+{
+    struct call_result r = http(413, "text/html", BYTES_LIT("<html>"), NULL);
+    ck_assert_str_eq(r.message.text, "HTTP 413 (larger than it takes, or a proxy before it: nginx's "
+                                     "client_max_body_size): <html>");
+    struct http_response response = {
+        .status = 413, .headers = HEADERS(H("content-type", "text/html")), .n_headers = 1};
+    r = answer(OTLP_GRPC, HTTP_CALL_DONE, &response);
+    ck_assert_int_eq(r.outcome, CALL_FINAL);
+    ck_assert_str_eq(r.message.text,
+                     "gRPC UNKNOWN: HTTP 413 (larger than it takes, or a proxy before it: nginx's "
+                     "client_max_body_size), content type \"text/html\", no grpc-status");
+}
+
 UNIT(retry_after)
 {
     ck_assert_uint_eq(http(503, "text/plain", BYTES_LIT(""), "7").retry_after_ns, 7 * (uint64_t)NSEC_PER_SEC);
