@@ -520,13 +520,26 @@ static void refuse_tls(struct connection *c)
     finish(c);
 }
 
+static void refuse_proxy_head(struct connection *c)
+{
+    stats_add(c->host->stats, STATS_REQUESTS_MALFORMED, 1);
+    log_limited(
+        LOG_LEVEL_WARN,
+        "a balancer says whose connection it is, which is not taken peer=%s fix=\"the PROXY protocol off: "
+        "without send-proxy (HAProxy), proxy_protocol (nginx)\"",
+        c->peer.address);
+    finish(c);
+}
+
 /* The first bytes decide. */
 static void on_first_read(void *user, struct bytes in)
 {
     struct connection *c = user;
     if (!c->session)
         return;
-    if (in.p[0] == TLS_HANDSHAKE && !has_tls(c)) {
+    if (refusal_is_proxy_head(in)) {
+        refuse_proxy_head(c);
+    } else if (in.p[0] == TLS_HANDSHAKE && !has_tls(c)) {
         refuse_tls(c);
     } else if (in.p[0] == TLS_HANDSHAKE) {
         if (begin_tls(c) < 0) {

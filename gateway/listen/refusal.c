@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/listen/refusal.h"
 
+#include <string.h>
+
 #define WORDS "this address takes TLS only: use https or switch TLS on in the client"
 
 /* The octets of a frame's length (RFC 9113 §4.1) and of an HTTP/1 length follow the words. */
@@ -22,6 +24,13 @@ struct bytes refusal_of_plaintext(struct bytes first)
     if (bytes_starts(first, "PRI"))
         return bytes_of(http2, sizeof http2 - 1);
     return bytes_of(http1, sizeof http1 - 1);
+}
+
+bool refusal_is_proxy_head(struct bytes first)
+{
+    static const char signature[12] = "\r\n\r\n\0\r\nQUIT\n"; /* of version 2; without a NUL behind it */
+    return bytes_starts(first, "PROXY ") ||
+           (first.n >= sizeof signature && memcmp(first.p, signature, sizeof signature) == 0);
 }
 
 struct bytes refusal_of_tls(void)

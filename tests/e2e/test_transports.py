@@ -144,6 +144,18 @@ def test_tls_to_a_plain_address(tmp_path):
         assert g.stop() == 0
 
 
+@pytest.mark.parametrize("head", [b"PROXY TCP4 10.0.0.1 10.0.0.2 4000 4317\r\n", b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12)])
+@pytest.mark.parametrize("tls", [False, True])
+def test_who_runs_the_gateway_is_told_of_a_balancers_proxy_protocol(server, head, tls):
+    with gateway(tls_address(server) if tls else "{ endpoint: '127.0.0.1:0' }") as g:
+        with socket.create_connection(("127.0.0.1", g.ports[0]), timeout=PATIENCE) as s:
+            s.sendall(head + b"POST / HTTP/1.1\r\nHost: x\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                assert s.recv(100) == b""
+        wait_for(lambda: g.total("profgate_requests_total", outcome="malformed") == 1, "it counted")
+        assert "a balancer says whose connection it is, which is not taken peer=127.0.0.1:" in g.log()
+
+
 def test_plain_requests_to_a_tls_address(tmp_path, authority, server):
     with gateway(tls_address(server), tls_address(server, allow_plaintext="true")) as g:
         strict, both = g.ports
