@@ -258,6 +258,62 @@ static void check_addresses(struct check *k, const struct config *c)
     }
 }
 
+/* A text of an exporter's settings; NULL: its kind has no such key, or it says nothing. */
+static const char *text_of(const struct config_exporter *x, const char *key)
+{
+    const struct settings_row *row = settings_find(&x->kind->section, bytes_str(key));
+    const char *text = NULL;
+    if (row && row->type == SETTINGS_TEXT)
+        memcpy(&text, (const char *)x->settings + row->offset, sizeof text);
+    return text && text[0] ? text : NULL;
+}
+
+static bool is_any_of_ours(const char *address)
+{
+    const char *port = strrchr(address, ':');
+    const struct bytes host = port ? bytes_of(address, (size_t)(port - address)) : bytes_str("");
+    return bytes_is(host, "0.0.0.0") || bytes_is(host, "[::]");
+}
+
+static bool is_here(const char *address)
+{
+    const char *port = strrchr(address, ':');
+    const struct bytes host = port ? host_of(address, port) : bytes_str("");
+    return bytes_is(host, "127.0.0.1") || bytes_is(host, "[::1]") || is_any_of_ours(address);
+}
+
+/* An endpoint without its scheme and path: host:port, or unix:/path. */
+static bool is_of_receiver(const char *endpoint, const char *receiver)
+{
+    char address[300];
+    const char *scheme = strstr(endpoint, "://"), *from = scheme ? scheme + 3 : endpoint;
+    const bool is_unix = strncmp(from, "unix:", 5) == 0;
+    snprintf(address, sizeof address, "%.*s", (int)(is_unix ? strlen(from) : strcspn(from, "/")), from);
+    if (is_same_address(address, receiver))
+        return true;
+    const char *port = strrchr(address, ':'), *other = strrchr(receiver, ':');
+    return port && other && strcmp(port, other) == 0 && strcmp(port, ":0") != 0 && is_any_of_ours(receiver) &&
+           is_here(address);
+}
+
+/* What comes back to where it left counts again, leaves again, and so on for ever. */
+static void check_ways(struct check *k, const struct config *c)
+{
+    char key[300];
+    for (uint32_t i = 0; i < c->profiles_exporters.n; i++) {
+        const struct config_exporter *x = config_exporter(c, c->profiles_exporters.items[i]);
+        const char *endpoint = x ? text_of(x, "endpoint") : NULL;
+        if (!endpoint || text_of(x, "proxy_url"))
+            continue;
+        snprintf(key, sizeof key, "exporters.%s.endpoint", x->name);
+        for (uint32_t n = 0; n < c->n_receivers; n++)
+            if (is_of_receiver(endpoint, c->receivers[n].endpoint))
+                complain(k, key,
+                         "exporters.%s: endpoint %s is receivers.otlp %s: profiles would come back for ever",
+                         x->name, endpoint, c->receivers[n].endpoint);
+    }
+}
+
 /* As a browser says in Host; a port behind it is passed over. */
 static void check_hosts(struct check *k, const struct config *c)
 {
@@ -419,6 +475,7 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
             check_once(&k, &c->scrapes[i], &c->scrapes[n], i);
     }
     check_addresses(&k, c);
+    check_ways(&k, c);
     check_door(&k, &c->admin_door, "admin", "admin", c->admin_endpoint);
     check_hosts(&k, c);
     if (c->has_kafka)

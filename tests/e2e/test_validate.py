@@ -227,6 +227,24 @@ exporters:
         f"{path}: 9 errors, 1 warning"], "\n".join(lines)
 
 
+@pytest.mark.parametrize("listens, endpoint, comes_back", [
+    ("localhost:4317", "localhost:4317", True), ("127.0.0.1:4317", "http://localhost:4317/", True), ("0.0.0.0:4317", "https://127.0.0.1:4317", True),
+    ("'[::]:4317'", "http://[::1]:4317", True), ("unix:/run/pg.sock", "unix:/run/pg.sock", True),
+    ("localhost:4317", "http://localhost:4318", False), ("localhost:4317", "http://[::1]:4317", False), ("0.0.0.0:4317", "http://gateway:4317", False),
+    ("localhost:0", "http://localhost:0", False)])
+def test_where_profiles_leave_is_not_where_they_come_in(config, listens, endpoint, comes_back):
+    """Each would count again and leave again, for ever. By a proxy, localhost is the proxy's."""
+    text = f"""receivers: {{ otlp: [{{ endpoint: {listens} }}] }}
+profiles: {{ exporters: [otlp/b] }}
+exporters:
+  otlp/b: {{ endpoint: "{endpoint}" MORE }}
+"""
+    said = f"exporters.otlp/b: endpoint {endpoint} is receivers.otlp {listens.strip(chr(39))}: profiles would come back for ever"
+    code, lines, _ = validate(config(text.replace("MORE", "")))
+    assert (code == 1 and said in lines[0]) == comes_back, lines
+    assert not any(said in line for line in validate(config(text.replace("MORE", ', proxy_url: "http://proxy:3128"')))[1])
+
+
 def test_folders_that_look_as_if_they_took_files(config, tmp_path):
     """For root everything may be written, and /proc takes nothing; what is appended to needs no folder that does."""
     path = config(f"""look: {{ memory: 8MiB, storage: /proc }}
