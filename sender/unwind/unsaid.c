@@ -7,7 +7,8 @@
  * by table, or of a branch, before a return in the middle.
  *
  * Where a direct call leads to a function begins, and so does one where registers are pushed right behind a
- * call, which then does not come back: what is compiled for size has no padding between functions.
+ * call, which then does not come back, there as elsewhere: what is compiled for size has no padding between
+ * functions.
  *
  * A contradiction is a return with something on the stack, or two ways to an instruction with different
  * frames. A function is believed if it returns without one, or has none and begins as functions do: what is
@@ -32,6 +33,13 @@
 
 /* Bytes of one frame: what has more is no frame. */
 #define FRAME_MAX (1 << 20)
+
+/* Jumps at the end of a chain that a trial of it goes along, and bytes that all trials do there. */
+#define JUMPS_MAX 8u
+#define ALONG_MAX (4u * UNSAID_MAX)
+
+/* Functions remembered that do not come back: __stack_chk_fail, abort. */
+#define FINAL_MAX 8u
 
 /* In unsaid.at: an instruction of which nothing is known; below it are numbers of frames, from 1. */
 #define NOT_KNOWN (UNSAID_FRAMES + 1)
@@ -228,8 +236,16 @@ static void apply(struct unsaid_frame *f, const struct instruction *is)
     }
 }
 
+static bool is_by_rbp(const struct unsaid_frame *f)
+{
+    return f->base == RBP && !f->has_slot;
+}
+
+/* Where the frame is found by rbp, rsp may be anywhere: behind an alloca. */
 static bool is_same(const struct unsaid_frame *a, const struct unsaid_frame *b)
 {
+    if (a->rbp == b->rbp && is_by_rbp(a) && is_by_rbp(b))
+        return a->base_depth == b->base_depth;
     if (a->has_rsp != b->has_rsp || a->rbp != b->rbp)
         return false;
     if (a->has_rsp)
@@ -251,6 +267,9 @@ struct sweep {
     struct unsaid_frame by_table, branch; /* of the last such jumps in it */
     uint32_t n_unknown;
     uint16_t last; /* number of a frame */
+    size_t along;  /* bytes, of ALONG_MAX */
+    uint32_t n_final;
+    int64_t final[FINAL_MAX]; /* what is called there does not come back */
 };
 
 /* A chain: how it went, where it ended, and its last call. */
@@ -301,28 +320,18 @@ static enum verdict check_target(struct sweep *s, const struct unsaid_frame *f, 
     return OPEN;
 }
 
+static bool is_final(const struct sweep *s, int64_t target)
+{
+    for (uint32_t i = 0; i < s->n_final; i++)
+        if (s->final[i] == target)
+            return true;
+    return false;
+}
+
 static void note_called(struct sweep *s, uint64_t at)
 {
     if (at < s->code.n)
         s->u->called[at / 8] |= (uint8_t)(1u << at % 8);
-}
-
-/* Notes where a function begins, as a direct call leads there or its address is taken (lea n(%rip), of a
- * 64-bit register). Any bytes may be that: of four that are no distance one in 200,000 leads into what is
- * looked at. */
-static void find_called(struct sweep *s)
-{
-    const uint8_t *code = s->code.p;
-    memset(s->u->called, 0, sizeof s->u->called);
-    for (size_t end = 7; end <= s->code.n; end++) {
-        int32_t distance;
-        const uint8_t *is = code + end - 7;
-        if (is[2] != 0xe8 && !((is[0] & 0xfb) == 0x48 && is[1] == 0x8d && (is[2] & 0xc7) == 5))
-            continue;
-        memcpy(&distance, code + end - sizeof distance, sizeof distance);
-        if (distance != 0)
-            note_called(s, end + (uint64_t)(int64_t)distance);
-    }
 }
 
 static bool is_called_at(const struct sweep *s, size_t at)
@@ -344,6 +353,27 @@ static bool saves_registers(const struct sweep *s, size_t at)
             return true;
     }
     return false;
+}
+
+/* Notes where a function begins (and what does not come back), as a direct call leads there or its address is
+ * taken (lea n(%rip), of a 64-bit register). Any bytes may be that: of four that are no distance one in
+ * 200,000 leads into what is looked at. */
+static void find_called(struct sweep *s)
+{
+    const uint8_t *code = s->code.p;
+    memset(s->u->called, 0, sizeof s->u->called);
+    for (size_t end = 7; end <= s->code.n; end++) {
+        int32_t distance;
+        const uint8_t *is = code + end - 7;
+        if (is[2] != 0xe8 && !((is[0] & 0xfb) == 0x48 && is[1] == 0x8d && (is[2] & 0xc7) == 5))
+            continue;
+        memcpy(&distance, code + end - sizeof distance, sizeof distance);
+        const int64_t target = (int64_t)end + distance;
+        if (distance != 0)
+            note_called(s, (uint64_t)target);
+        if (is[2] == 0xe8 && s->n_final < FINAL_MAX && saves_registers(s, end) && !is_final(s, target))
+            s->final[s->n_final++] = target;
+    }
 }
 
 /* Whether what is right behind a call is another function. */
@@ -397,6 +427,14 @@ static bool is_last_call(const struct sweep *s, size_t end)
     return true;
 }
 
+/* Whether who comes to a place with a frame finds another function: one without a frame has jumped there,
+ * which is its last call. */
+static bool is_jumped_to(const struct sweep *s, size_t at, const struct unsaid_frame *f)
+{
+    uint16_t here = at < s->code.n ? s->u->at[at] : 0;
+    return here != 0 && here != NOT_KNOWN && is_called(&s->u->frame[here - 1]) && !is_called(f);
+}
+
 /* Whether a function with a frame pointer begins at a place. Code that has one already does not lead there: a
  * call before it does not come back. */
 static bool makes_pointer(const struct sweep *s, size_t at)
@@ -420,6 +458,7 @@ static enum verdict arrive(const struct sweep *s, size_t at, struct unsaid_frame
         return CONTRADICTED;
     if (other->base != f->base)
         f->base = REGISTER_NONE;
+    f->has_rsp &= other->has_rsp && other->depth == f->depth;
     return PROVEN;
 }
 
@@ -440,7 +479,8 @@ static enum verdict act(struct sweep *s, size_t at, const struct instruction *is
     case FLOW_RETURN: /* rbp may have been stored and then left alone */
         return f->has_rsp && f->depth == called.depth ? PROVEN : CONTRADICTED;
     case FLOW_CALL:
-        if (is_last_call(s, c->end) || is_another(s, c->end) ||
+        if ((is->opcode == 0xe8 && is_final(s, target)) || is_last_call(s, c->end) || is_another(s, c->end) ||
+            is_jumped_to(s, behind_padding(s, c->end), f) ||
             (f->base == RBP && f->rbp && makes_pointer(s, c->end)))
             c->end_by = FLOW_STOP;
         else
@@ -462,12 +502,24 @@ static enum verdict act(struct sweep *s, size_t at, const struct instruction *is
     }
 }
 
-/* Goes along a chain from `at` on, to `limit` at most. A trial leaves no traces. */
+/* Goes along a chain from `at` on, to `limit` at most. A trial leaves no traces; where a jump leads that ends
+ * it, it goes on, as long as it has found out nothing. */
 static struct chain follow(struct sweep *s, size_t at, struct unsaid_frame f, size_t limit, bool is_trial)
 {
     struct chain c = {.verdict = OPEN, .end = at, .frame = f};
-    for (const size_t begin = at; at < limit && c.end_by < FLOW_JUMP; at = c.end) {
-        struct instruction is;
+    struct instruction is = {0};
+    uint32_t n_jumps = 0;
+    size_t call_end = 0; /* in this chain */
+    for (const size_t begin = at; at < limit; at = c.end) {
+        if (c.end_by >= FLOW_JUMP) {
+            at = c.end + (size_t)(int64_t)is.immediate;
+            if (!is_trial || c.end_by != FLOW_JUMP || c.verdict != OPEN || !c.frame.is_known || at >= limit ||
+                s->along > ALONG_MAX || n_jumps++ == JUMPS_MAX)
+                break;
+            if (n_jumps == 1)
+                call_end = c.call_end;
+            c.call_end = 0;
+        }
         enum verdict there = at == begin ? OPEN : arrive(s, at, &c.frame);
         if (there != OPEN)
             c.verdict = there;
@@ -481,6 +533,7 @@ static struct chain follow(struct sweep *s, size_t at, struct unsaid_frame f, si
         }
         c.end = at + is.length;
         c.end_by = flow_of(&is);
+        s->along += n_jumps > 0 ? is.length : 0;
         enum verdict then = act(s, at, &is, is_trial, &c);
         if (then != OPEN)
             c.verdict = then;
@@ -490,6 +543,11 @@ static struct chain follow(struct sweep *s, size_t at, struct unsaid_frame f, si
             s->branch = c.frame;
         if (!is_trial && c.end_by == FLOW_JUMP_BY_TABLE)
             s->by_table = c.frame;
+    }
+    if (n_jumps > 0) {
+        if (c.verdict == CONTRADICTED && c.call_end > 0)
+            c.verdict = OPEN; /* or that call never comes back */
+        c.call_end = call_end;
     }
     return c;
 }
@@ -554,6 +612,15 @@ static bool choose(struct sweep *s, size_t at, const struct unsaid_frame *may, s
     return best != CONTRADICTED;
 }
 
+/* Whether the instruction that ends at a place is one that is never gone on from: hlt, ud2. What is behind it
+ * is as often the rest of the function, of which that was one end of many, as another one. */
+static bool ends_in_trap(const struct sweep *s, size_t end)
+{
+    const uint8_t *code = s->code.p;
+    return (end >= 1 && end <= s->code.n && code[end - 1] == 0xf4) ||
+           (end >= 2 && end <= s->code.n && code[end - 2] == 0x0f && code[end - 1] == 0x0b);
+}
+
 static void run_chain(struct sweep *s, size_t at, struct chain *last)
 {
     struct unsaid_frame f = {0};
@@ -561,7 +628,8 @@ static void run_chain(struct sweep *s, size_t at, struct chain *last)
     uint16_t here = s->u->at[at];
     bool is_good = true;
     if (here == 0) {
-        bool by_jump = last->end_by == FLOW_JUMP || last->end_by == FLOW_JUMP_BY_TABLE;
+        bool by_jump =
+            last->end_by == FLOW_JUMP || last->end_by == FLOW_JUMP_BY_TABLE || ends_in_trap(s, last->end);
         const struct unsaid_frame may[] = {called, last->frame, s->by_table, s->branch};
         bool is_behind_padding = at > last->end;
         bool may_begin = !by_jump || is_called(&last->frame) || makes_pointer(s, at) || is_called_at(s, at) ||
@@ -598,8 +666,7 @@ static struct unwind_rule rule_of(const struct unsaid_frame *f)
     if (f->base == NOBODY)
         return rule;
     /* rbp is as it was behind a call, whatever that has taken off the stack (V8's takes its arguments). */
-    bool is_by_rbp = f->base == RBP && !f->has_slot;
-    if (f->has_rsp && !is_by_rbp) {
+    if (f->has_rsp && !is_by_rbp(f)) {
         rule.cfa = UNWIND_CFA_RSP;
         rule.cfa_offset = f->depth;
     } else if (f->has_slot && f->base_depth >= 0 && f->base_depth < 256) {
@@ -614,7 +681,7 @@ static struct unwind_rule rule_of(const struct unsaid_frame *f)
     if (f->rbp > 0) {
         rule.rbp = f->rbp <= INT16_MAX ? UNWIND_RBP_AT_CFA : UNWIND_RBP_LOST;
         rule.rbp_offset = (int16_t)-f->rbp;
-    } else if (is_by_rbp) {
+    } else if (is_by_rbp(f)) {
         rule.rbp = UNWIND_RBP_LOST;
     }
     return rule;

@@ -316,6 +316,84 @@ UNIT(main_is_where_the_beginning_of_a_program_says)
         ck_assert_int_eq(unsaid_main(bytes_of(glibc_start, n)), 0);
 }
 
+/* As musl's qsort: its last call does not come back, and the function behind the padding is one that another
+ * has jumped to as its own last call. */
+CODE(tailed, "xor %eax, %eax; jmp tailed_other\n.balign 16, 0x90\n"
+             "push %rbx; test %edi, %edi; jne 1f; pop %rbx; ret\ntailed_fails: 1: call *%rax; nopl (%rax)\n"
+             "tailed_other: push %r12; tailed_loop: 1: call *%rcx; jmp 1b");
+PLACE(tailed_fails);
+PLACE(tailed_other);
+PLACE(tailed_loop);
+
+UNIT(a_function_that_another_one_ends_in_begins_behind_a_call_that_does_not_come_back)
+{
+    run(tailed, tailed_end, true);
+    CHECK(tailed_fails - tailed, DEPTH(16));
+    CHECK(tailed_other - tailed, DEPTH(8));
+    CHECK(tailed_loop - tailed, DEPTH(16));
+}
+
+/* As musl's printf: behind a function's last call, by a jump, is a block of it that a table leads to, a loop
+ * entered in its middle. */
+CODE(entered,
+     "entered_callee: ret\n.balign 16, 0x90\n"
+     "push %rbx; push %rbp; test %edi, %edi; jne 1f\nentered_out: 2: pop %rbp; pop %rbx; ret; 1: jmp *%rcx\n"
+     "nop; jmp 2b; nop; pop %rbp; pop %rbx; jmp entered_callee; nopl (%rax)\n"
+     "entered_block: xor %ecx, %ecx; jmp 4f; 3: dec %ecx\nentered_middle: 4: cmp %al, %cl; jne 3b; jmp 2b");
+PLACE(entered_block);
+PLACE(entered_middle);
+
+UNIT(a_block_that_a_table_leads_to_behind_a_last_call)
+{
+    run(entered, entered_end, true);
+    CHECK(entered_block - entered, DEPTH_RBP(24, 24));
+    CHECK(entered_middle - entered, DEPTH_RBP(24, 24));
+}
+
+/* Where room for a variable is made on one of two ways that meet: rbp tells of the frame all the same. */
+CODE(roomy,
+     "push %rbp; mov %rsp, %rbp; push %rbx; test %eax, %eax; je 1f; sub %rcx, %rsp\n"
+     "roomy_made: mov %rsp, %rdi\nroomy_meets: 1: call *%rax; mov -8(%rbp), %rbx; leave\nroomy_left: ret");
+PLACE(roomy_made);
+PLACE(roomy_meets);
+PLACE(roomy_left);
+
+UNIT(room_that_is_made_on_one_way)
+{
+    run(roomy, roomy_end, true);
+    CHECK(roomy_made - roomy, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
+    CHECK(roomy_meets - roomy, UNWIND_CFA_RBP, UNWIND_RBP_AT_CFA, -16, 16);
+    CHECK(roomy_left - roomy, DEPTH(8));
+}
+
+/* As musl's realloc: one of its many ends is a hlt, and behind that is no other function. */
+CODE(halting, "push %rbx; test %edi, %edi; je 1f; hlt\n"
+              "mov %ecx, %edx; test %dl, %dl; jne 2f; 3: call *%rcx; jmp 3b; nop\n"
+              "halting_on: 1: nop; 2: inc %eax; pop %rbx; ret");
+PLACE(halting_on);
+
+UNIT(a_function_goes_on_behind_a_halt)
+{
+    run(halting, halting_end, true);
+    CHECK(halting_on - halting, DEPTH(16));
+    CHECK(halting_end - 1 - halting, DEPTH(8));
+}
+
+/* What one of its calls shows not to come back (a function begins behind it) does not do so elsewhere. */
+CODE(final, "push %rbx; test %edi, %edi; jne 1f; pop %rbx; ret; 1: call 9f\n"
+            "push %r12; push %r13; pop %r13; pop %r12; ret\n.balign 16, 0x90\n"
+            "push %rbx; test %edi, %edi; jne 1f; pop %rbx; ret; 1: call 9f\n"
+            "final_other: push %rbx; mov %rdi, %rax\nfinal_loop: 1: call *%rcx; jmp 1b\n9: ud2");
+PLACE(final_other);
+PLACE(final_loop);
+
+UNIT(what_does_not_come_back_once_never_does)
+{
+    run(final, final_end, true);
+    CHECK(final_other - final, DEPTH(8));
+    CHECK(final_loop - final, DEPTH(16));
+}
+
 UNIT(instructions_have_their_lengths)
 {
     static const struct {
