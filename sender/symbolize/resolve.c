@@ -225,8 +225,9 @@ static void mark_stubs(struct batch *b)
     }
 }
 
-/* What is exported says nothing of the functions between, of which a stripped file has no symbols: one that
- * does not say how long it is ends where its code does. (musl's memset was what every thread began in.) */
+/* What is exported says nothing of the functions between, of which a stripped file has no symbols, nor does
+ * any symbol of those that a compiler gave none (GHC's): one that does not say how long it is ends where its
+ * code does. (musl's memset was what every thread began in, and frame_dummy most of a Haskell program.) */
 static void mark_ends(struct batch *b)
 {
     uint64_t start = 0, may = 0, end = 0; /* of the one before */
@@ -433,10 +434,9 @@ static void resolve_batch(struct batch *b, const struct resolve_want *want)
     search_tables(b);
     mark_start(b);
     mark_stubs(b);
-    if (!has_symbols(b->r)) {
-        mark_ends(b);
+    mark_ends(b);
+    if (!has_symbols(b->r))
         name_c_library_start(b);
-    }
     for (uint32_t i = 0; i < b->n; i++)
         query[i] = (struct dwarf_query){.address = want[i].address,
                                         .start = answer[i].start,

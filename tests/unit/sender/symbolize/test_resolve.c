@@ -412,6 +412,28 @@ UNIT(where_no_size_is_said_a_function_ends_with_its_code)
     end(&l);
 }
 
+/* As in GHC's programs, whose first code is behind the start files' frame_dummy. */
+UNIT(code_without_a_symbol_is_not_called_as_what_is_before_it)
+{
+    struct looked_up l;
+    uint64_t address[2] = {0, 0};
+    cleanup(built_free) struct built b = built_new();
+    built_text(&b, "a.s", ".globl first\n.type first,@function\nfirst: nop\n ret\n.Lhidden: nop\n ret\n");
+    ck_assert_int_eq(built_run(&b, "gcc -shared -nostdlib a.s -o a.so && nm a.so | grep first > symbols"), 0);
+    char text[256];
+    snprintf(text, sizeof text, "%s/symbols", b.folder);
+    FILE *f = unit_made(fopen(text, "r"));
+    address[0] = strtoull(unit_made(fgets(text, sizeof text, f)), NULL, 16) + 1;
+    address[1] = address[0] + 1;
+    fclose(f);
+    begin(&l, &b, "a.so");
+    look_up(&l, address, ARRAY_LEN(address));
+    ranges_settle(&l.ranges);
+    ck_assert_str_eq(unit_made(text_at(&l, address[0])), "first");
+    ck_assert_str_eq(unit_made(text_at(&l, address[1])), "");
+    end(&l);
+}
+
 /* Builds a program, takes its symbols away, and asks for each address: of `start_size` from the entry on it
  * is the start. */
 static void start_is_named(const char *compiler, const char *program, uint64_t start_size)
