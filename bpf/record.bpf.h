@@ -410,6 +410,7 @@ static __always_inline __u64 read_registers(const __u64 *regs, struct task_struc
     r->is_return = 0;
     r->bp_lost = 0;
     r->has_all = 1;
+    r->had_all = 0;
     return cs;
 }
 

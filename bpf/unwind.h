@@ -79,7 +79,9 @@ enum unwind_cfa {
     UNWIND_CFA_UNSAID,  /* rsp + cfa_offset, by its instructions alone */
     UNWIND_CFA_UNKNOWN, /* more than these rules can say */
     UNWIND_CFA_REGISTER, /* + n: register n + cfa_offset, where all registers are known: leaf frames */
-    UNWIND_CFA_END = UNWIND_CFA_REGISTER + 16,
+    UNWIND_CFA_KEPT = UNWIND_CFA_REGISTER + 16, /* + n: likewise, and right behind a call of such a leaf,
+                                                   which leaves that register alone */
+    UNWIND_CFA_END = UNWIND_CFA_KEPT + 16,
     UNWIND_CFA_POINTER = 254, /* the frame pointer leads on, as who compiled it says */
     UNWIND_CFA_MISSING = 255, /* in no table: the page's rows are not there */
 };
@@ -142,6 +144,7 @@ struct unwind_registers {
     bpf_u32 is_return; /* ip is a return address: the call is before it */
     bpf_u32 bp_lost;   /* bp is not known */
     bpf_u32 has_all;   /* `all` holds this frame's registers: the first frame, or one a signal interrupted */
+    bpf_u32 had_all;   /* … those of the frame that this one has called */
     bpf_u64 all[16];   /* by DWARF number */
 };
 

@@ -37,6 +37,7 @@ UNWIND_INLINE int unwind_by_pointer(UNWIND_WALK *w, struct unwind_registers *r)
     r->ip = ra;
     r->is_return = 1;
     r->has_all = 0;
+    r->had_all = 0;
     return UNWIND_END_NONE;
 }
 
@@ -103,7 +104,7 @@ UNWIND_INLINE int unwind_cfa(UNWIND_WALK *w, const struct unwind_registers *r, s
         *ret += (bpf_u32)rule.cfa_offset & 255;
         return 0;
     default: /* a register, of which the caller's frames know nothing */
-        if (!r->has_all)
+        if (!(rule.cfa < UNWIND_CFA_KEPT ? r->has_all : r->has_all | r->had_all))
             return UNWIND_END_NO_RULE;
         *ret = r->all[(rule.cfa - UNWIND_CFA_REGISTER) & 15] + (bpf_s64)rule.cfa_offset;
         return 0;
@@ -170,6 +171,7 @@ UNWIND_INLINE int unwind_step(UNWIND_WALK *w, struct unwind_registers *r, struct
     r->sp = cfa;
     r->ip = ra;
     r->is_return = 1;
+    r->had_all = r->has_all;
     r->has_all = 0;
     return UNWIND_END_NONE;
 }

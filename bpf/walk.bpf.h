@@ -545,6 +545,7 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
     *is_told = 0;
     if (UNLIKELY(w->here.runtime | w->runtime.inside)) {
         __u32 did = runtime_step(slot, address);
+        w->at.had_all = 0;
         if (did == STEP_TAKEN)
             return 0;
         *is_told = did != STEP_NATIVE;

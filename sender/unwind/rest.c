@@ -61,8 +61,10 @@ enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk
         if (r < 0)
             return UNWIND_END_NOT_CODE;
         bool has_rule = r > 0 || (rule.cfa != UNWIND_CFA_NONE && rule.cfa != UNWIND_CFA_UNKNOWN);
-        if (with->step && with->step(with->user, &at, has_rule, load_any, &memory) == 0)
+        if (with->step && with->step(with->user, &at, has_rule, load_any, &memory) == 0) {
+            at.had_all = 0;
             continue;
+        }
         if (r > 0)
             rule = (struct unwind_rule){0};
         if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && at.is_return))

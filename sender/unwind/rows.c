@@ -16,6 +16,7 @@
 #include "proto/base/macros.h"
 #include "sender/symbolize/elf/dynamic.h"
 #include "sender/unwind/functions.h"
+#include "sender/unwind/leaf.h"
 #include "sender/unwind/switches.h"
 #include "sender/unwind/unsaid.h"
 
@@ -165,10 +166,9 @@ static void insert(struct compiler *c, uint64_t offset, struct unwind_rule rule)
 }
 
 /* Whether a function leaves a register as it found it (psABI figure 3.4): rbx, r12 to r15. */
-static bool is_kept(uint8_t cfa)
+static bool is_kept(uint8_t reg)
 {
-    uint8_t reg = (uint8_t)(cfa - UNWIND_CFA_REGISTER);
-    return cfa >= UNWIND_CFA_REGISTER && cfa < UNWIND_CFA_END && (reg == 3 || reg >= 12);
+    return reg == 3 || reg >= 12;
 }
 
 /* Where the function at `offset` puts a register; false: it does not say so, or none begins there. */
@@ -186,35 +186,62 @@ static bool find_saved(struct functions *f, const struct image_segment *segment,
     return false;
 }
 
+/* Whether the function at `offset` calls nobody and leaves a register alone. */
+static bool is_leaf(struct functions *f, const struct image_segment *segment, uint64_t offset, uint8_t reg)
+{
+    uint8_t code[LEAF_MAX];
+    if (offset < segment->offset || offset - segment->offset >= segment->size)
+        return false;
+    const uint64_t room = segment->size - (offset - segment->offset);
+    const size_t n =
+        source_read_some(f->image.source, offset, code, (size_t)min_of(room, (uint64_t)LEAF_MAX));
+    return leaf_leaves(bytes_of(code, n), reg);
+}
+
 /* What is called by code whose frame is found by a register, of which a caller's frame knows nothing, keeps
  * that register in its own frame, which ends where rsp is behind the call: so lead the ways out of
- * _dl_runtime_resolve, which looks up what a program calls for the first time. `first`: the function's first
- * row. */
+ * _dl_runtime_resolve, which looks up what a program calls for the first time. Or it is assembly, a part of
+ * its caller, that does not touch it: OpenSSL's AES-GCM. `rule`: what is right behind such a call. */
+static bool rule_behind(struct functions *f, const struct image_segment *segment, uint64_t target,
+                        struct opened *opened, struct unwind_rule *rule)
+{
+    const uint8_t reg = (uint8_t)(rule->cfa - UNWIND_CFA_REGISTER);
+    int64_t slot;
+    if (!is_kept(reg)) {
+        rule->cfa += UNWIND_CFA_KEPT - UNWIND_CFA_REGISTER;
+        return is_leaf(f, segment, target, reg);
+    }
+    if (rule->cfa_offset < 0 || rule->cfa_offset > 255 ||
+        !find_saved(f, segment, target, reg, opened, &slot) || slot < -FRAME_MAX || slot > 0)
+        return false;
+    rule->cfa = UNWIND_CFA_AT_RSP;
+    rule->cfa_offset += (int32_t)slot * 256;
+    return true;
+}
+
+/* `first`: the function's first row. */
 static void add_calls(struct compiler *c, struct functions *f, const struct image_segment *segment,
                       uint32_t first, struct opened *opened)
 {
     enum { CALL = 0xe8, CALL_SIZE = 5 };
     struct rows *rows = c->rows;
     for (uint32_t i = first; i < rows->n; i++) {
-        struct unwind_rule rule = rows->rule[rows->row[i].rule];
+        const struct unwind_rule is = rows->rule[rows->row[i].rule];
         uint64_t from = c->page + rows->row[i].low,
                  to = i + 1 < rows->n ? c->page + rows->row[i + 1].low : min_of(c->end, c->to);
-        uint8_t code[UNWIND_PAGE_SIZE + CALL_SIZE], reg = (uint8_t)(rule.cfa - UNWIND_CFA_REGISTER);
-        int64_t slot;
-        if (!is_kept(rule.cfa) || rule.cfa_offset < 0 || rule.cfa_offset > 255 || to <= from)
+        uint8_t code[UNWIND_PAGE_SIZE + CALL_SIZE];
+        if (is.cfa < UNWIND_CFA_REGISTER || is.cfa >= UNWIND_CFA_KEPT || to <= from)
             continue;
         uint64_t begin = max_of(from, segment->offset + CALL_SIZE) - (CALL_SIZE - 1);
         size_t n = source_read_some(f->image.source, begin, code, to - begin);
         for (size_t at = 0; at + CALL_SIZE <= n; at++) {
+            struct unwind_rule rule = is;
             int32_t distance;
             memcpy(&distance, code + at + 1, sizeof distance);
             uint64_t behind = begin + at + CALL_SIZE;
             if (code[at] != CALL ||
-                !find_saved(f, segment, behind + (uint64_t)(int64_t)distance, reg, opened, &slot) ||
-                slot < -FRAME_MAX || slot > 0)
+                !rule_behind(f, segment, behind + (uint64_t)(int64_t)distance, opened, &rule))
                 continue;
-            rule.cfa = UNWIND_CFA_AT_RSP;
-            rule.cfa_offset += (int32_t)slot * 256;
             insert(c, behind - 1, rule); /* a return address is looked up one before */
             break;                       /* what is behind it is the next row but one */
         }

@@ -136,6 +136,32 @@ UNIT(a_frame_found_by_a_register_is_found_where_what_was_called_has_saved_it)
     free((void *)file.p);
 }
 
+/* As OpenSSL's AES-GCM: its frame is found by rax, which a part of it that it calls leaves alone, and another
+ * does not. */
+void by_rax(void);
+__asm__(".text\n.globl by_rax\n.type by_rax, @function\nby_rax:\n.cfi_startproc\n"
+        "lea (%rsp), %rax\n.cfi_def_cfa_register %rax\n"
+        "and $-128, %rsp\ncall 1f\ncall 2f\nlea (%rax), %rsp\n.cfi_def_cfa_register %rsp\nret\n.cfi_endproc\n"
+        "1: vaesenc %xmm1, %xmm0, %xmm0\nmovbe 8(%r14), %r13\nsetae %r12b\njc 3f\nret\n3: jmp 1b\n"
+        "2: mov (%r14), %rax\nret\n"
+        ".size by_rax, .-by_rax\n");
+
+UNIT(a_frame_found_by_a_register_is_found_behind_a_call_that_leaves_it_alone)
+{
+    struct bytes file = own_file();
+    struct source s = source_memory(file);
+    struct rows_file *f = opened(&s);
+    const uint8_t rax = UNWIND_CFA_REGISTER, kept = UNWIND_CFA_KEPT;
+    const uint64_t call = offset_of(file, by_rax) + 4 + 4, behind = call + 5;
+    struct unwind_rule r = find(f, behind - 1);
+    ck_assert(r.cfa == kept && r.cfa_offset == 8);
+    ck_assert_int_eq(find(f, call).cfa, rax);
+    ck_assert_int_eq(find(f, behind).cfa, rax);
+    ck_assert_int_eq(find(f, behind + 4).cfa, rax);
+    rows_close(f);
+    free((void *)file.p);
+}
+
 /* As in glibc's dynamic linker, which says nothing of its first instructions. */
 UNIT(what_a_program_begins_with_is_its_root)
 {

@@ -161,6 +161,20 @@ UNIT(registers_other_than_rsp_and_rbp_are_known_in_leaves_only)
     r.all[10] = 0x1010;
     ck_assert_int_eq(unwind_step(&small, &r, rule), 0);
     ck_assert(r.ip == 0x400789 && r.sp == 0x1018 && !r.has_all);
+    /* … and right behind a call of such a leaf that leaves it alone */
+    words[2] = 0x400abd;
+    words[5] = 0x400abe;
+    const struct unwind_rule leaf = {.cfa = UNWIND_CFA_UNSAID, .cfa_offset = 24},
+                             kept = {.cfa = UNWIND_CFA_KEPT + 10, .cfa_offset = 8};
+    r = registers(0x1000, 0);
+    r.has_all = 1;
+    r.all[10] = 0x1028;
+    ck_assert_int_eq(unwind_step(&small, &r, leaf), 0);
+    struct unwind_registers behind = r;
+    ck_assert_int_eq(unwind_step(&small, &r, rule), UNWIND_END_NO_RULE);
+    ck_assert_int_eq(unwind_step(&small, &behind, kept), 0);
+    ck_assert(behind.ip == 0x400abe && behind.sp == 0x1030);
+    ck_assert_int_eq(unwind_step(&small, &behind, kept), UNWIND_END_NO_RULE);
     /* vfork(2): the return address is in a register, nothing is on the stack */
     r = registers(0x1000, 0);
     r.has_all = 1;
