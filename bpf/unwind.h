@@ -81,7 +81,10 @@ enum unwind_cfa {
     UNWIND_CFA_REGISTER, /* + n: register n + cfa_offset, where all registers are known: leaf frames */
     UNWIND_CFA_KEPT = UNWIND_CFA_REGISTER + 16, /* + n: likewise, and right behind a call of such a leaf,
                                                    which leaves that register alone */
-    UNWIND_CFA_END = UNWIND_CFA_KEPT + 16,
+    UNWIND_CFA_AT_RSP_TWICE =
+        UNWIND_CFA_KEPT + 16, /* as UNWIND_CFA_AT_RSP, and what is stored there is yet
+                                 where it is stored: the stack that another one began on */
+    UNWIND_CFA_END,
     UNWIND_CFA_POINTER = 254, /* the frame pointer leads on, as who compiled it says */
     UNWIND_CFA_MISSING = 255, /* in no table: the page's rows are not there */
 };

@@ -94,12 +94,13 @@ UNWIND_INLINE int unwind_cfa(UNWIND_WALK *w, const struct unwind_registers *r, s
         *ret = r->bp + (bpf_s64)rule.cfa_offset;
         return 0;
     case UNWIND_CFA_PLT: *ret = r->sp + 8 + ((r->ip & 15) >= (bpf_u32)rule.cfa_offset ? 8 : 0); return 0;
+    case UNWIND_CFA_AT_RSP_TWICE:
     case UNWIND_CFA_AT_RSP:
     case UNWIND_CFA_AT_RBP:
         if (rule.cfa == UNWIND_CFA_AT_RBP && r->bp_lost)
             return UNWIND_END_NO_RULE;
         at = (rule.cfa == UNWIND_CFA_AT_RBP ? r->bp : r->sp) + (bpf_s64)(rule.cfa_offset >> 8);
-        if (UNWIND_LOAD(w, at, ret))
+        if (UNWIND_LOAD(w, at, ret) || (rule.cfa == UNWIND_CFA_AT_RSP_TWICE && UNWIND_LOAD(w, *ret, ret)))
             return UNWIND_END_UNREADABLE;
         *ret += (bpf_u32)rule.cfa_offset & 255;
         return 0;

@@ -96,10 +96,14 @@ static bool cfa_rule(const struct expression *e, struct unwind_rule *rule)
                                                     : UNWIND_CFA_REGISTER + e->reg);
         rule->cfa_offset = (int32_t)e->offset;
         return true;
+    case EXPRESSION_MEMORY_TWICE:
     case EXPRESSION_MEMORY:
-        if ((e->reg != DWARF_RSP && e->reg != DWARF_RBP) || !fits(e->offset, 24) || e->plus > 255)
+        if ((e->reg != DWARF_RSP && (e->reg != DWARF_RBP || e->kind == EXPRESSION_MEMORY_TWICE)) ||
+            !fits(e->offset, 24) || e->plus > 255)
             return false;
-        rule->cfa = e->reg == DWARF_RSP ? UNWIND_CFA_AT_RSP : UNWIND_CFA_AT_RBP;
+        rule->cfa = (uint8_t)(e->kind == EXPRESSION_MEMORY_TWICE ? UNWIND_CFA_AT_RSP_TWICE
+                              : e->reg == DWARF_RSP              ? UNWIND_CFA_AT_RSP
+                                                                 : UNWIND_CFA_AT_RBP);
         rule->cfa_offset = (int32_t)(e->offset * 256 + (int64_t)e->plus);
         return true;
     case EXPRESSION_PLT:

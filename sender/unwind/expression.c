@@ -62,6 +62,12 @@ struct expression expression_read(struct bytes program)
     op = reader_u8(&r);
     if (op == OP_PLUS_UCONST) {
         e.plus = reader_uleb(&r);
+        if (e.plus == 0 && reader_left(&r) > 0) {
+            if (reader_u8(&r) != OP_DEREF || reader_u8(&r) != OP_PLUS_UCONST)
+                return none;
+            e.kind = EXPRESSION_MEMORY_TWICE;
+            e.plus = reader_uleb(&r);
+        }
     } else {
         if (op >= OP_LIT0 && op <= OP_LIT31)
             e.plus = op - OP_LIT0;

@@ -16,7 +16,8 @@ enum expression_kind {
     EXPRESSION_OTHER,
     EXPRESSION_REGISTER, /* reg + offset */
     EXPRESSION_MEMORY, /* what is stored at reg + offset, plus `plus`: realigned stacks, hand-written code */
-    EXPRESSION_PLT,    /* of a procedure linkage table: offset is the byte of 16 where a push is done */
+    EXPRESSION_MEMORY_TWICE, /* likewise, of what is stored where that points: OCaml 5.3 */
+    EXPRESSION_PLT,          /* of a procedure linkage table: offset is the byte of 16 where a push is done */
 };
 
 struct expression {

@@ -130,6 +130,7 @@ def rows():
     yield c("musl -O2", "-O2", compiler="musl-gcc")
     yield c("musl -O2 libc", "-O2", source="library.c", compiler="musl-gcc", chain=CHAIN + ("compare",), named=False)
     yield c("musl -O2 static", "-O2 -static", compiler="musl-gcc")
+    yield c("musl -O2 static libc", "-O2 -static", source="library.c", compiler="musl-gcc", chain=CHAIN + ("compare",))
     yield c("musl -O2 signal", "-O2", source="signal.c", compiler="musl-gcc",
             chain=CHAIN + ("handler", None, "interrupted", "main"))
     for name, flags in (("debug", ""), ("-O", "-O"), ("-O panic=abort", "-O -C panic=abort"),

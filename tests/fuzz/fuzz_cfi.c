@@ -29,8 +29,9 @@ static void on_row(void *user, uint64_t address, const struct unwind_rule *rule)
     struct unwind_registers before = w->r;
     if (unwind_step(&w->memory, &w->r, *rule) != UNWIND_END_NONE)
         w->r = before;
-    else if (rule->cfa != UNWIND_CFA_SIGNAL && w->r.sp < sp)
-        __builtin_trap(); /* it must lead on */
+    else if (rule->cfa < UNWIND_CFA_REGISTER && rule->cfa != UNWIND_CFA_SIGNAL &&
+             rule->cfa != UNWIND_CFA_AT_RSP && w->r.sp < sp)
+        __builtin_trap(); /* it must lead on, but to another stack */
 }
 
 static void section(const uint8_t *data, size_t len, bool is_debug)

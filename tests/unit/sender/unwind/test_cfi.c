@@ -198,6 +198,14 @@ UNIT(expressions_that_occur)
     e = expression_read(bytes_of(plus, sizeof plus));
     ck_assert(e.kind == EXPRESSION_MEMORY && e.reg == DWARF_RSP && e.offset == 88 && e.plus == 8);
     static const uint8_t other[] = {0x77, 8, 0x12};
+    static const uint8_t twice[] = {0x77, 56,   0x06, 0x23,
+                                    0,    0x06, 0x23, 8}; /* OCaml 5.3's: **(rsp + 56) + 8 */
+    e = expression_read(bytes_of(twice, sizeof twice));
+    ck_assert(e.kind == EXPRESSION_MEMORY_TWICE && e.reg == DWARF_RSP && e.offset == 56 && e.plus == 8);
+    for (size_t n = 6; n < sizeof twice; n++)
+        ck_assert(expression_read(bytes_of(twice, n)).kind == EXPRESSION_OTHER);
+    static const uint8_t negated[] = {0x77, 56, 0x06, 0x23, 0, 0x20};
+    ck_assert(expression_read(bytes_of(negated, sizeof negated)).kind == EXPRESSION_OTHER);
     ck_assert(expression_read(bytes_of(other, sizeof other)).kind == EXPRESSION_OTHER);
     ck_assert(expression_read(bytes_of(plt, 1)).kind == EXPRESSION_OTHER);
     ck_assert(expression_read(bytes_of(plt, 0)).kind == EXPRESSION_OTHER);

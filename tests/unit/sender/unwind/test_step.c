@@ -149,6 +149,17 @@ UNIT(a_cfa_kept_in_memory)
     struct unwind_rule rule = {UNWIND_CFA_AT_RBP, UNWIND_RBP_SAME, 0, (-16 * 256) | 8};
     ck_assert_int_eq(unwind_step(&small, &r, rule), 0);
     ck_assert(r.ip == 0x400456 && r.sp == 0x1020 && r.bp == 0x1010);
+    /* OCaml 5.3: where the stack below is, which may be lower in memory, is in what this one points at */
+    words[6] = 0x1010;
+    words[2] = 0x1008;
+    words[1] = 0x400457;
+    r = registers(0x1028, 0);
+    rule = (struct unwind_rule){UNWIND_CFA_AT_RSP_TWICE, UNWIND_RBP_SAME, 0, (8 * 256) | 8};
+    ck_assert_int_eq(unwind_step(&small, &r, rule), 0);
+    ck_assert(r.ip == 0x400457 && r.sp == 0x1010);
+    words[6] = 0x9000;
+    r = registers(0x1028, 0);
+    ck_assert_int_eq(unwind_step(&small, &r, rule), UNWIND_END_UNREADABLE);
 }
 
 UNIT(registers_other_than_rsp_and_rbp_are_known_in_leaves_only)
