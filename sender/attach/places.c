@@ -15,6 +15,7 @@
 #include "proto/base/macros.h"
 #include "sender/attach/parts.h"
 #include "sender/attach/sampler.h"
+#include "sender/foreign/payer.h"
 
 /* Processes that leave at a time. */
 #define LEAVING_MAX 128u
@@ -95,7 +96,8 @@ static uint32_t list_placed(int fd, struct placed ret[RUNTIME_PLACES])
         r = bpf_map_lookup_batch(fd, is_first ? NULL : &at, &at, part->key, part->place, &n_part, NULL);
         n_part = r == 0 || errno == ENOENT ? n_part : 0; /* ENOENT: these are the last */
         for (uint32_t i = 0; i < n_part && n < RUNTIME_PLACES; i++)
-            ret[n++] = (struct placed){(uint32_t)part->key[i], part->place[i].user, part->place[i].used};
+            ret[n++] =
+                (struct placed){(uint32_t)part->key[i], payer_of(part->place[i].user), part->place[i].used};
     }
     return n ? merge(ret, n) : 0;
 }
@@ -162,7 +164,7 @@ int sampler_runtime(struct sampler *s, uint32_t pid, const struct runtime_place 
     used.used = RUNTIME_PLACE_TIME(clock_monotonic());
     int r = -E2BIG;
     for (uint32_t i = 0; i < TRIES_MAX && r == -E2BIG; i++) {
-        if (i > 0 && !make_room(bpf_map__fd(map), place->user, used.used))
+        if (i > 0 && !make_room(bpf_map__fd(map), payer_of(place->user), used.used))
             break;
         r = put_place(map, &any, place);
         r = r < 0 ? r : put_place(map, &key, &used);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "sender/foreign/payer.h"
 
 /* What makes two hits the same sample; no padding, it is compared as bytes. */
 struct same {
@@ -135,7 +136,8 @@ uint32_t window_file(struct window *w, uint32_t number, const struct binary_key 
 
 static bool has_room(const struct window *w, const struct process *process)
 {
-    return w->n_open < WINDOW_OPEN_MAX || w->open_of[process->user % WINDOW_USERS] + 1 < w->open_of[w->most];
+    return w->n_open < WINDOW_OPEN_MAX ||
+           w->open_of[payer_of(process->user) % WINDOW_USERS] + 1 < w->open_of[w->most];
 }
 
 bool window_wants(const struct window *w, uint32_t file, const struct process *process)
@@ -176,7 +178,7 @@ void window_met(struct window *w, uint32_t file, const struct process *process, 
     if (w->n_open == WINDOW_OPEN_MAX)
         make_room(w);
     f->fd = fd;
-    f->user = process->user % WINDOW_USERS;
+    f->user = payer_of(process->user) % WINDOW_USERS;
     w->n_open++;
     if (++w->open_of[f->user] > w->open_of[w->most])
         w->most = f->user;

@@ -4,6 +4,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "sender/foreign/payer.h"
 
 /* Above this all is saved up, whatever was spent; products stay small. */
 #define LONG_AGO_NS (3600 * (uint64_t)NSEC_PER_SEC)
@@ -76,13 +77,27 @@ static void refill(struct allowance *a, uint64_t *when, uint64_t now, int64_t sh
         a->left = min_of(a->left + back, saved);
 }
 
+/* How many others have asked lately. */
+static int64_t count_others(const struct ledger *l, uint32_t i, uint64_t now)
+{
+    int64_t n = 0;
+    for (uint32_t other = 0; other < LEDGER_USERS; other++)
+        n += other != i && l->asked[other] && now - l->asked[other] < LEDGER_ACTIVE_NS;
+    return n;
+}
+
 struct allowance *ledger_of(struct ledger *l, uint32_t user, uint64_t now)
 {
-    uint32_t i = (uint32_t)(hash_mix(user, 0) % LEDGER_USERS);
+    const uint32_t payer = payer_of(user), i = (uint32_t)(hash_mix(payer, 0) % LEDGER_USERS);
+    struct allowance *a = &l->user[i];
+    int64_t n = 1 + count_others(l, i, now), of = n > LEDGER_SHARES ? n + 1 : LEDGER_SHARES;
     refill(&l->all, &l->all_when, now, LEDGER_SHARES, 1);
-    refill(&l->user[i], &l->when[i], now, 1, 1);
-    l->user[i].user = user;
-    return &l->user[i];
+    refill(a, &l->when[i], now, LEDGER_SHARES, of);
+    if (n > LEDGER_SHARES) /* as of a process */
+        a->left = min_of(a->left, max_of(l->all.left, INT64_C(0)) / of);
+    l->asked[i] = now;
+    a->user = payer;
+    return a;
 }
 
 /* A process is one of eight places, by hash. */
@@ -120,7 +135,7 @@ struct allowance *ledger_share(struct ledger *l, uint32_t user, uint64_t whose, 
         *p = (struct ledger_process){.allowance.left = l->first, .when = now};
     p->whose = whose;
     p->allowance.from = from;
-    p->allowance.user = user;
+    p->allowance.user = from->user;
     refill(&p->allowance, &p->when, now, 1, of);
     if (n > 1) /* what one has saved up is no claim on what the user has left */
         p->allowance.left = min_of(p->allowance.left, max_of(from->left, INT64_C(0)) / of);

@@ -27,7 +27,7 @@ struct allowance {
     int64_t left;
     int64_t charged;        /* all that ever was */
     struct allowance *from; /* whose this is a part of; NULL: nobody's */
-    uint32_t user;          /* of a ledger: whom it was asked for last */
+    uint32_t user;          /* of a ledger: who pays for whom it was asked for last */
 };
 
 /* What may be read still, by it and by those it is a part of. Of NULL there is no end. */
@@ -62,13 +62,14 @@ static inline bool allowance_take(struct allowance *a, size_t n)
     return true;
 }
 
-/* Users are told apart by this many; of more, some share. */
+/* Users, by who pays for them (payer.h), are told apart by this many; of more, some share. */
 #define LEDGER_USERS 64u
 /* What comes back of a user's each second, and how much of it can be saved up: on a thread 0.8 % of a core in
  * the long run, and a fifth of a second at once. */
 #define LEDGER_SECOND (16ll << 20)
 #define LEDGER_SAVED  (384ll << 20)
-/* All users together have that of so many: one of them cannot take it from the others. */
+/* All users together have that of so many: one of them cannot take it from the others. Of n that are more
+ * each has 1 / (n + 1) of it, as processes have of their user's. */
 #define LEDGER_SHARES 4
 
 /* Likewise within a user: so many processes are told apart, of all users, and one that was not asked for
@@ -85,6 +86,7 @@ struct ledger_process {
 struct ledger {
     struct allowance all, user[LEDGER_USERS];
     uint64_t all_when, when[LEDGER_USERS]; /* as of when */
+    uint64_t asked[LEDGER_USERS];          /* when somebody did last; 0: never */
     struct ledger_process process[LEDGER_PROCESSES];
     int64_t first;
 };

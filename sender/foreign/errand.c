@@ -36,6 +36,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
+#include "sender/foreign/payer.h"
 
 /* A user for whom some were not back in time. The last place is root's. */
 struct kept {
@@ -286,7 +287,7 @@ static void leave(struct errand *e, bool was_known)
 
 int errand_run(struct errand *e, uint32_t user)
 {
-    e->user = user;
+    e->user = user = payer_of(user);
     e->is_back = e->is_left = false;
     pthread_mutex_lock(&lock);
     const struct kept *place = is_kept_there(e) ? NULL : place_for(user, clock_monotonic());

@@ -53,6 +53,39 @@ UNIT(one_user_cannot_take_what_others_have)
     }
 }
 
+/* Nor can any number of them who take all they can: containers of many users, or one with many accounts. */
+UNIT(many_users_cannot_take_what_another_one_has)
+{
+    static const uint32_t liars[] = {3, 4, 5, 12, 30};
+    for (size_t i = 0; i < ARRAY_LEN(liars); i++) {
+        struct ledger l;
+        uint64_t now = 5 * NSEC_PER_SEC;
+        ledger_init(&l, LEDGER_SAVED);
+        const struct allowance *good = ledger_of(&l, 1000, now);
+        for (int second = 0; second < 100; second++, now += NSEC_PER_SEC) {
+            int64_t taken = 0;
+            for (uint32_t user = 1, n = 0; n < liars[i]; user++) {
+                struct allowance *liar = ledger_of(&l, user, now);
+                if (liar == good)
+                    continue;
+                int64_t charged = liar->charged;
+                while (allowance_take(liar, 16384))
+                    ;
+                taken += liar->charged - charged;
+                n++;
+            }
+            struct allowance *other = ledger_of(&l, 1000, now);
+            if (second > 2)
+                ck_assert_msg(allowance_take(other, (size_t)(LEDGER_SECOND * LEDGER_SHARES / 2 /
+                                                             ((int64_t)liars[i] + 5))),
+                              "%u liars, second %d: %lld", liars[i], second,
+                              (long long)allowance_left(other));
+            if (second > 30)
+                ck_assert_int_le(taken, LEDGER_SHARES * LEDGER_SECOND + (int64_t)liars[i] * 32768);
+        }
+    }
+}
+
 /* However many of a user's processes take what they can: another one of his has enough for its names. */
 UNIT(a_process_cannot_take_what_its_neighbours_have)
 {
