@@ -8,13 +8,16 @@
 #include <uv.h>
 
 #include "proto/base/bytes.h"
+#include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 #include "proto/io/loop.h"
 
 /* A person and a probe or two. When all are taken the oldest goes: who stalls keeps nobody out. */
 #define VISITORS_MAX 8u
-/* Between two visitors: any local user may come, and an answer takes some 150 µs to write. */
-#define VISITORS_APART_MS 10u
+/* Between two visitors: any local user may come again and again, and an answer costs 250 to 500 µs. So many
+ * may come at once who have not come before. */
+#define VISITORS_APART_MS 100u
+#define VISITORS_AT_ONCE  8u
 /* A request's head is hundreds of bytes; longer ones are answered all the same. */
 #define HEAD_MAX 4096u
 
@@ -31,7 +34,7 @@ struct visitor {
 struct status {
     uv_tcp_t listener;
     uv_timer_t next;  /* who waits is let in then */
-    uint64_t last_ms; /* by the loop's clock: when somebody was let in */
+    uint64_t paid_ms; /* by the loop's clock: when nobody would have come too early */
     uint32_t to_close;
     struct visitor *visitor[VISITORS_MAX]; /* oldest first */
     uint32_t n;
@@ -123,7 +126,7 @@ static void let_in(struct status *s)
 {
     uv_stream_t *listener = (uv_stream_t *)&s->listener;
     struct visitor *v = calloc(1, sizeof *v);
-    s->last_ms = uv_now(listener->loop);
+    s->paid_ms = max_of(s->paid_ms, uv_now(listener->loop)) + VISITORS_APART_MS;
     if (!v) {
         uv_timer_start(&s->next, on_next, VISITORS_APART_MS, 0);
         return;
@@ -148,13 +151,13 @@ static void on_next(uv_timer_t *timer)
 static void on_visitor(uv_stream_t *listener, int r)
 {
     struct status *s = listener->data;
-    uint64_t passed = uv_now(listener->loop) - s->last_ms;
+    const uint64_t at = uv_now(listener->loop) + (VISITORS_AT_ONCE - 1) * VISITORS_APART_MS;
     if (r < 0)
         return;
-    if (passed >= VISITORS_APART_MS)
+    if (at >= s->paid_ms)
         let_in(s);
     else
-        uv_timer_start(&s->next, on_next, VISITORS_APART_MS - passed, 0);
+        uv_timer_start(&s->next, on_next, s->paid_ms - at, 0);
 }
 
 static int parse(const char *address, struct sockaddr_storage *ret)

@@ -13,7 +13,7 @@
 #include "proto/io/loop.h"
 #include "sender/report/status.h"
 
-enum { VISITS = 30 };
+enum { VISITS = 20, AT_ONCE = 8 };
 
 static atomic_bool is_done;
 static int answers;
@@ -49,7 +49,7 @@ static void *visit(void *argument)
     return NULL;
 }
 
-UNIT(who_comes_again_and_again_is_answered_a_hundred_times_a_second)
+UNIT(who_comes_again_and_again_is_answered_ten_times_a_second)
 {
     struct error e;
     struct status *s;
@@ -63,7 +63,7 @@ UNIT(who_comes_again_and_again_is_answered_a_hundred_times_a_second)
         uv_run(io_loop_uv(loop), UV_RUN_NOWAIT);
     pthread_join(visitor, NULL);
     ck_assert_int_eq(answers, VISITS);
-    ck_assert_uint_ge(clock_monotonic() - begun, (VISITS - 1) * 9 * (uint64_t)NSEC_PER_MSEC);
+    ck_assert_uint_ge(clock_monotonic() - begun, (VISITS - AT_ONCE) * 90 * (uint64_t)NSEC_PER_MSEC);
     status_close(s);
     io_loop_free(loop);
 }
