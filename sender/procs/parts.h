@@ -22,11 +22,21 @@ struct users;
 #define PROCS_ENVIRON_FREE (8u * 1024) /* where its user's allowance is spent */
 #define PROCS_TEXT_MAX     8192u       /* of status, stat, cgroup and cmdline */
 
+/* Users, by who pays for them (payer.h), have as many accounts, some of them one together; the last is that
+ * of processes whose user is not known. */
+#define PROCS_ACCOUNTS       64u
+#define PROCS_ACCOUNT_NOBODY (PROCS_ACCOUNTS - 1)
+
+/* Of those refused lately so many are known, for whom nothing is asked again, until the next sweep. */
+#define PROCS_REFUSED 4096u
+
 struct procs {
     char *root;
     struct process *slot[PROCS_SLOTS];
     struct process *retired; /* replaced by an execve, and held */
-    uint32_t n;
+    uint32_t n, n_of[PROCS_ACCOUNTS];
+    uint64_t refused[PROCS_REFUSED]; /* their starts, by pid; 0: none */
+    bool has_refused;
     uint64_t serial;
     struct procs_wishes wishes;
     struct users *users; /* NULL: nobody asks for owners */

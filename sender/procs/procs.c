@@ -7,11 +7,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "sender/foreign/payer.h"
 #include "sender/procs/facts.h"
 #include "sender/procs/parts.h"
 #include "sender/procs/users.h"
@@ -102,19 +104,87 @@ static bool is_it(const struct procs *p, struct process *process, uint32_t pid, 
     return process->start == start;
 }
 
+/* What points at it, or at NULL. */
+static struct process **find_at(struct procs *p, uint32_t pid, uint64_t start)
+{
+    struct process **at = slot_of(p, pid);
+    while (*at && !is_it(p, *at, pid, start))
+        at = &(*at)->next;
+    return at;
+}
+
 static struct process *find(struct procs *p, uint32_t pid, uint64_t start)
 {
-    struct process *process = *slot_of(p, pid);
-    while (process && !is_it(p, process, pid, start))
-        process = process->next;
-    return process;
+    return *find_at(p, pid, start);
+}
+
+static uint32_t account_of(uint32_t user)
+{
+    return user == UINT32_MAX ? PROCS_ACCOUNT_NOBODY
+                              : (uint32_t)(hash_mix(payer_of(user), 0) % PROCS_ACCOUNT_NOBODY);
+}
+
+/* Whose a process is, by its real user: the folder is root's of who may not be looked into. */
+static uint32_t account_here(const struct procs *p, uint32_t pid)
+{
+    uint8_t text[PROCS_TEXT_MAX];
+    uint32_t user = UINT32_MAX;
+    (void)facts_status(process_file(p, pid, "status", text, sizeof text), "Uid", &user);
+    return account_of(user);
+}
+
+static bool has_room(const struct procs *p, uint32_t account, uint32_t most)
+{
+    return p->n < most && p->n_of[account] < most - p->n;
+}
+
+static void count(struct procs *p, struct process *process, uint32_t account)
+{
+    p->n_of[process->account]--;
+    p->n_of[account]++;
+    process->account = account;
+}
+
+static void uncount(struct procs *p, const struct process *process)
+{
+    p->n--;
+    p->n_of[process->account]--;
+}
+
+/* Takes it out of the table, where `at` points at it. */
+static void drop(struct procs *p, struct process **at)
+{
+    struct process *process = *at;
+    *at = process->next;
+    uncount(p, process);
+    if (process->held) {
+        process->next = p->retired;
+        p->retired = process;
+    } else {
+        process_free(process);
+    }
+}
+
+/* Which of those refused lately it would be. */
+static uint64_t *refused_at(struct procs *p, uint32_t pid)
+{
+    return &p->refused[hash_mix(pid, 0) % PROCS_REFUSED];
+}
+
+static void refuse(struct procs *p, uint32_t pid, uint64_t start)
+{
+    *refused_at(p, pid) = start + pid;
+    p->has_refused = true;
 }
 
 /* `path` as execve was told it, or "". */
-static struct process *add(struct procs *p, uint32_t pid, uint64_t start, const char *path, uint64_t now)
+static struct process *add(struct procs *p, uint32_t pid, uint64_t start, const char *path, uint32_t account,
+                           uint64_t now)
 {
-    if (p->n >= PROCS_MAX)
+    if (!has_room(p, account, PROCS_MAX)) {
+        refuse(p, pid, start);
         return NULL;
+    }
     size_t n = strlen(path);
     struct process *process = calloc(1, sizeof *process + n + 1), **slot = slot_of(p, pid);
     if (!process)
@@ -130,7 +200,9 @@ static struct process *add(struct procs *p, uint32_t pid, uint64_t start, const 
     process->used = now;
     process->next = *slot;
     *slot = process;
+    process->account = account;
     p->n++;
+    p->n_of[account]++;
     return process;
 }
 
@@ -147,15 +219,22 @@ struct process *procs_get(struct procs *p, uint32_t pid, uint32_t tid, uint64_t 
                           bool is_kernel, uint64_t now)
 {
     struct process *process = find(p, pid, start);
-    if (!process && !(process = add(p, pid, start, "", now)))
-        return NULL;
+    if (!process) { /* nothing was told; while there is much room it is asked when it is loaded */
+        if (p->has_refused && *refused_at(p, pid) == start + pid)
+            return NULL;
+        uint32_t account = p->n < PROCS_MAX / 2 ? PROCS_ACCOUNT_NOBODY : account_here(p, pid);
+        if (!(process = add(p, pid, start, "", account, now)))
+            return NULL;
+    }
     process->used = now;
     atomic_store_explicit(&process->thread, tid, memory_order_relaxed);
     if (!process->is_loaded) {
         process->is_kernel = is_kernel;
         process_load(p, process, comm, NULL, now);
+        count(p, process, account_of(process->user));
     } else if (process->identify_at && now >= process->identify_at && !process->is_gone && !process->ended) {
         process_identify_again(p, process, now);
+        count(p, process, account_of(process->user));
     }
     return process;
 }
@@ -163,8 +242,17 @@ struct process *procs_get(struct procs *p, uint32_t pid, uint32_t tid, uint64_t 
 void procs_told(struct procs *p, uint32_t pid, uint32_t tid, uint64_t start, const char *comm,
                 const struct process_told *told, uint64_t now)
 {
-    struct process *process = find(p, pid, start);
-    if (!process && !(process = add(p, pid, start, "", now)))
+    struct process **at = find_at(p, pid, start), *process = *at;
+    const uint32_t account = account_of(told->user);
+    if (process && process->account != account && !process->is_loaded) {
+        if (!has_room(p, account, PROCS_MAX)) {
+            refuse(p, pid, start);
+            drop(p, at);
+            return;
+        }
+        count(p, process, account);
+    }
+    if (!process && !(process = add(p, pid, start, "", account, now)))
         return;
     process->used = now;
     atomic_store_explicit(&process->thread, tid, memory_order_relaxed);
@@ -174,21 +262,11 @@ void procs_told(struct procs *p, uint32_t pid, uint32_t tid, uint64_t start, con
 
 void procs_exec(struct procs *p, uint32_t pid, uint64_t start, const char *path, uint64_t now)
 {
-    struct process **at = slot_of(p, pid);
-    while (*at && !is_it(p, *at, pid, start))
-        at = &(*at)->next;
-    struct process *old = *at;
-    if (old) {
-        *at = old->next;
-        p->n--;
-        if (old->held) {
-            old->next = p->retired;
-            p->retired = old;
-        } else {
-            process_free(old);
-        }
-    }
-    (void)add(p, pid, start, path, now); /* refused, the next sample tries again */
+    struct process **at = find_at(p, pid, start);
+    uint32_t account = *at ? (*at)->account : PROCS_ACCOUNT_NOBODY;
+    if (*at)
+        drop(p, at);
+    (void)add(p, pid, start, path, account, now); /* refused, the next sample tries again */
 }
 
 void procs_fork(struct procs *p, uint32_t pid, uint64_t start, uint32_t parent, uint64_t parent_start,
@@ -200,7 +278,7 @@ void procs_fork(struct procs *p, uint32_t pid, uint64_t start, uint32_t parent, 
     char path[PATH_MAX];
     memcpy(path, from->path.p, from->path.n);
     path[from->path.n] = 0;
-    struct process *child = add(p, pid, start, path, now);
+    struct process *child = add(p, pid, start, path, from->account, now);
     if (!child)
         return;
     if (from->container_id.n)
@@ -227,8 +305,11 @@ static void learn(struct procs *p, uint32_t pid, uint64_t now)
     if (n <= 0 || facts_start_ticks(process_file(p, pid, "stat", text, sizeof text), &ticks) < 0)
         return; /* a kernel thread, or one that may not be seen */
     path[process_path(bytes_of(path, (size_t)n)).n] = 0;
+    uint32_t account = account_here(p, pid);
+    if (!has_room(p, account, PROCS_TOLD_MAX))
+        return;
     /* Ticks are coarser than what samples say: it is found by the tick (is_it). */
-    struct process *process = add(p, pid, ticks * p->tick_ns - (uint64_t)p->boot_offset, path, now);
+    struct process *process = add(p, pid, ticks * p->tick_ns - (uint64_t)p->boot_offset, path, account, now);
     if (process)
         process->is_rounded = true;
 }
@@ -296,10 +377,9 @@ static bool is_over(const struct procs *p, const struct process *process, uint64
     return is_idle || (process->ended && now - process->ended >= PROCS_ENDED_NS);
 }
 
-/* Frees those of a list that are over and not held; how many. Who holds one looks for no address in it. */
-static uint32_t sweep(struct procs *p, struct process **at, bool is_retired, uint64_t now)
+/* Frees those of a list that are over and not held. Who holds one looks for no address in it. */
+static void sweep(struct procs *p, struct process **at, bool is_retired, uint64_t now)
 {
-    uint32_t n = 0;
     while (*at) {
         struct process *process = *at;
         bool over = is_retired || is_over(p, process, now);
@@ -310,17 +390,20 @@ static uint32_t sweep(struct procs *p, struct process **at, bool is_retired, uin
             continue;
         }
         *at = process->next;
+        if (!is_retired)
+            uncount(p, process);
         process_free(process);
-        n++;
     }
-    return n;
 }
 
 void procs_sweep(struct procs *p, uint64_t now)
 {
-    (void)sweep(p, &p->retired, true, now);
+    if (p->has_refused)
+        memset(p->refused, 0, sizeof p->refused);
+    p->has_refused = false;
+    sweep(p, &p->retired, true, now);
     for (uint32_t i = 0; i < PROCS_SLOTS; i++)
-        p->n -= sweep(p, &p->slot[i], false, now);
+        sweep(p, &p->slot[i], false, now);
 }
 
 uint32_t procs_count(const struct procs *p)

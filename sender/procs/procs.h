@@ -49,6 +49,7 @@ struct process {
     /* private */
     struct process_text *texts;
     uint32_t held;
+    uint32_t account; /* whose it is among all that are held */
     bool is_loaded;
     bool is_kept_back;    /* its environment could not be read yet */
     bool is_rounded;      /* start is that of its clock tick */
@@ -68,8 +69,9 @@ struct process {
 struct procs;
 struct process_text; /* a text of a process; see process.c */
 
-/* Processes held at most; beyond it a new one is refused. A host's pid_max is 32,768 or more, but only those
- * that run within a minute are held. */
+/* Processes held at most. A host's pid_max is 32,768 or more, but only those that run within a minute are
+ * held. A new one is refused whose user has as many as there is room for yet: one user has half of all, and
+ * who comes after him half of the rest, so nobody takes it all. */
 #define PROCS_MAX 16384u
 /* A process is forgotten when it was not sampled for this long. */
 #define PROCS_IDLE_NS 60000000000u
@@ -101,7 +103,7 @@ struct procs *procs_free(struct procs *p); /* returns NULL */
 int procs_wish(struct procs *p, const struct procs_wishes *wishes);
 
 /* The process of a sample, which its thread `tid` was taken of, read from /proc if it is new. NULL when
- * memory or PROCS_MAX is out. Valid until procs_sweep, or while it is held. */
+ * memory is out, or the user's share of PROCS_MAX. Valid until procs_sweep, or while it is held. */
 struct process *procs_get(struct procs *p, uint32_t pid, uint32_t tid, uint64_t start, const char *comm,
                           bool is_kernel, uint64_t now);
 

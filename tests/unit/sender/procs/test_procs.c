@@ -354,12 +354,40 @@ UNIT(a_perf_map_is_found_by_the_inner_pid_and_is_no_link)
     remove_root();
 }
 
+/* How many processes of a user's are taken that are told of from `first` on, of `most`. */
+static uint32_t tell_of(struct procs *p, uint32_t user, uint32_t first, uint32_t most)
+{
+    const struct process_told told = {user, 1, BYTES_LIT("")};
+    uint32_t n = procs_count(p);
+    for (uint32_t i = 0; i < most; i++) {
+        procs_exec(p, first + i, 1, "/bin/x", 1); /* whose is told then */
+        procs_told(p, first + i, first + i, 1, "x", &told, 1);
+    }
+    return procs_count(p) - n;
+}
+
+UNIT(each_user_has_a_share_of_the_processes)
+{
+    struct procs *p = unit_made(procs_new("/nonexistent"));
+    uint32_t first = 1;
+    for (uint32_t user = 1000, share = PROCS_MAX / 2; user < 1004; user++, share /= 2, first += PROCS_MAX)
+        ck_assert_uint_eq(tell_of(p, user, first, PROCS_MAX), share);
+    ck_assert_ptr_nonnull(procs_get(p, 1, 1, 1, "x", false, 1));
+    ck_assert_uint_eq(tell_of(p, 1000, first, 1), 0);
+    for (uint32_t i = 0; i < PROCS_MAX / 2; i++)
+        procs_exit(p, 1 + i, 1, 1);
+    procs_sweep(p, 1 + PROCS_ENDED_NS);
+    ck_assert_uint_eq(procs_count(p), PROCS_MAX / 2 - PROCS_MAX / 16);
+    ck_assert_uint_eq(tell_of(p, 1000, first, 1), 1);
+    procs_free(p);
+}
+
 UNIT(there_is_a_limit)
 {
     struct procs *p = unit_made(procs_new("/nonexistent"));
-    for (uint32_t i = 0; i < PROCS_MAX; i++)
+    for (uint32_t i = 0; i < PROCS_MAX / 2; i++)
         ck_assert_ptr_nonnull(procs_get(p, i + 1, i + 1, 1, "x", true, 1));
-    ck_assert_ptr_null(procs_get(p, PROCS_MAX + 1, PROCS_MAX + 1, 1, "x", true, 1));
+    ck_assert_ptr_null(procs_get(p, PROCS_MAX + 1, PROCS_MAX + 1, 1, "x", true, 1)); /* whose is not known */
     procs_free(p);
 }
 
