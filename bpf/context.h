@@ -34,7 +34,7 @@ struct context_place {
     bpf_s64 offset;
     bpf_u64 module; /* from 1 */
     bpf_u32 how;
-    bpf_u32 zero;
+    bpf_u32 user; /* whose process it is */
 };
 
 /* The address of a thread's variable; 0: it has none (yet). `load(address, &value)` is 0 when the eight bytes

@@ -98,8 +98,8 @@ int sampler_drain(struct sampler *s);
  * it was opened. 0 or -errno. */
 int sampler_rule(struct sampler *s, const struct filter_rule *rule, bool is_there);
 
-/* Says where the threads of a process publish their contexts; NULL: nowhere (any more). 0; -E2BIG: of too
- * many processes it is known; -errno. */
+/* Says where the threads of a process publish their contexts; NULL: nowhere (any more). Of too many processes
+ * those leave of the user who has most (place->user). 0; -E2BIG: it is he himself; -errno. */
 int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *place);
 
 /* Says where a runtime has its state in a process, which the kernel side asked for (sample_want); it forgets

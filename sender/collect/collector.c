@@ -334,6 +334,7 @@ static uint32_t take_stack(struct taking *t, const uint64_t *body, struct frame 
 static void find_place(struct collector *c, struct process *process, uint64_t now)
 {
     struct context_place place;
+    struct allowance *user;
     if (process->placed == process->published && (!process->place_at || now < process->place_at))
         return;
     if (process->placed != process->published)
@@ -342,8 +343,14 @@ static void find_place(struct collector *c, struct process *process, uint64_t no
     process->place_at = 0;
     if (!place_is_published(process)) {
         c->place(c->place_user, process->pid, NULL);
-    } else if (place_find(c->procs, process, procs_allowance(c->procs, process, now), &place) == 0) {
+        return;
+    }
+    user = procs_allowance(c->procs, process, now);
+    if (place_find(c->procs, process, user, &place) == 0) {
+        uint64_t begun = clock_thread();
+        place.user = process->user;
         c->place(c->place_user, process->pid, &place);
+        allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun)); /* to make room takes a while */
     } else {
         process->place_in = min_of(2 * process->place_in, (uint64_t)PROCS_IDENTIFY_MAX_NS);
         process->place_at = now + process->place_in;

@@ -480,6 +480,20 @@ UNIT(who_finds_no_room_is_counted)
     sampler_close(s);
 }
 
+UNIT(one_user_s_contexts_leave_others_room)
+{
+    struct seen seen = {0};
+    struct sampler *s = open_or_skip(&(struct sampler_options){.frequency = 1}, &seen);
+    const struct context_place his = {.user = 1000}, another = {.user = 1001};
+    const uint32_t first = 0x40000000;
+    for (uint32_t i = 0; i < CONTEXT_PLACES; i++)
+        ck_assert_int_eq(sampler_place(s, first + i, &his), 0);
+    ck_assert_int_eq(sampler_place(s, first + CONTEXT_PLACES, &his), -E2BIG);
+    for (uint32_t i = 1; i < CONTEXT_PLACES / 2; i++)
+        ck_assert_int_eq(sampler_place(s, first + CONTEXT_PLACES + i, &another), 0);
+    sampler_close(s);
+}
+
 static int put_runtime(struct sampler *s, uint32_t pid, uint32_t user)
 {
     const struct runtime_place place = {.start = 1, .runtime = RUNTIME_CPYTHON, .user = user};
