@@ -134,6 +134,7 @@ int BPF_PROG(on_lock_exit, struct pt_regs *regs, long r)
     s->head.detail = lock_outcome(r);
     s->head.value = weight;
     send_stack(ctx, 0, s, task, SLOT_LOCK, SKIP_ALL);
+    count_depth(pace, &s->head);
     release(s);
     return 0;
 }

@@ -6,7 +6,8 @@
  *
  * With thousands of threads that wait in turns each could be longer than the period, and who makes them would
  * fill the ring. Of a CPU on which more than a thousand a second would be taken the period doubles until they
- * are not, and halves again; a wait is judged by what it was before that wait, so weights add up.
+ * are not, and halves again; a wait is judged by what it was before that wait, so weights add up. A deep
+ * stack is as much as several: the ring, and what is kept of a window, is bytes.
  */
 #ifndef BPF_PACE_BPF_H
 #define BPF_PACE_BPF_H
@@ -53,6 +54,15 @@ static __always_inline void follow_rate(struct sample_waits *pace, __u64 least, 
         pace->period = period / 2;
     pace->taken = 0;
     pace->since = now;
+}
+
+/* The words of a stack that are another one's worth: some sixty frames of the user's. */
+#define PACE_WORDS 128u
+
+/* After a stack was taken. */
+static __always_inline void count_depth(struct sample_waits *pace, const struct sample_head *h)
+{
+    pace->taken += (h->n_kernel + SAMPLE_USER_WORDS(h)) / PACE_WORDS;
 }
 
 /* Counts a wait of a length. Whether it is shorter than the minimum. */

@@ -179,6 +179,7 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_str
     s->head.value = 0;
     if (w->ticket && !send_stack(ctx, 0, s, prev, SLOT_WAIT, SKIP_OURS))
         w->ticket = 0; /* lost, and counted: what it weighs is nobody's business */
+    count_depth(pace, &s->head);
     release(s);
     return 0;
 }
@@ -191,7 +192,8 @@ int BPF_PROG(on_sched_exit, _Bool is_switch)
     if (!is_switch || !task->pid)
         return 0;
     struct wait *w = waiting(task, 0);
-    if (!w || !w->weight)
+    struct sample_waits *pace = pace_of(SAMPLE_FROM_WAIT);
+    if (!w || !w->weight || !pace)
         return 0;
     __u64 weight = w->weight;
     w->weight = 0;
@@ -203,6 +205,7 @@ int BPF_PROG(on_sched_exit, _Bool is_switch)
     s->head.detail = w->state;
     s->head.value = weight;
     send_stack(ctx, 0, s, task, SLOT_WAIT, SKIP_OURS);
+    count_depth(pace, &s->head);
     release(s);
     return 0;
 }
@@ -252,6 +255,7 @@ static __always_inline void block_begins(unsigned long long *ctx)
     if (b.ticket && !bpf_map_update_elem(&blocks, &at, &b, BPF_ANY) &&
         !send_stack(ctx, 0, s, task, SLOT_WAIT, SKIP_OURS))
         bpf_map_delete_elem(&blocks, &at);
+    count_depth(pace, &s->head);
     release(s);
 }
 

@@ -331,12 +331,17 @@ NAPPERS = """
 #include <unistd.h>
 static double seconds;
 static int for_lock, word;
+static long depth;
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
 struct said { double waited; long naps; };
-static void *nap(void *of)
+static __attribute__((noinline)) void *nap_at(long deep, struct said *said)
 {
-    struct said *said = of;
     const struct timespec time = {0, 50000000};
+    if (deep > 0) {
+        nap_at(deep - 1, said);
+        __asm__ volatile("");
+        return NULL;
+    }
     for (double end = now() + seconds; now() < end; said->naps++) {
         double begun = now();
         if (for_lock)
@@ -347,17 +352,19 @@ static void *nap(void *of)
     }
     return NULL;
 }
+static void *nap(void *of) { return nap_at(depth, of); }
 int main(int argc, char **argv)
 {
     long n = atol(argv[1]), made = 0, naps = 0;
     double waited = 0;
     seconds = atof(argv[2]);
     for_lock = argv[3][0] == 'l';
+    depth = atol(argv[4]);
     pthread_t *thread = calloc(n, sizeof *thread);
     struct said *said = calloc(n, sizeof *said);
     pthread_attr_t small;
     pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, 16384);
+    pthread_attr_setstacksize(&small, 16384 + 64 * depth);
     while (made < n && pthread_create(&thread[made], &small, nap, &said[made]) == 0)
         made++;
     for (long i = 0; i < made; i++) {
@@ -380,7 +387,7 @@ def test_thousands_of_threads_that_wait_lose_nobody_s_samples(truth, everybodys,
     with Kinds() as receiver:
         begun = time.monotonic()
         (pid, said), = profiled(receiver, ["--no-cpu", "--frequency", "97", "--include", "executable=pg-nappers", *how],
-                                as_nobody(everybodys / "pg-nappers", 1500 * cpus, 2, kind))
+                                as_nobody(everybodys / "pg-nappers", 1500 * cpus, 2, kind, 0))
         took = time.monotonic() - begun
         hits = [hit.value for hit in receiver.of(pid, f"{kind}/nanoseconds")]
         # 128 in 128 ms and CPU; what it takes to find the rate: 128 for each time that the period is doubled
@@ -389,6 +396,26 @@ def test_thousands_of_threads_that_wait_lose_nobody_s_samples(truth, everybodys,
         # each stands for what it weighs; preemption between two looks at the clock is in one and not in the other
         far = SIGMAS * math.sqrt(sum(v * v for v in hits)) / 1e9 + 0.05 * said["waited"]
         assert sum(hits) / 1e9 == pytest.approx(said["waited"], abs=far), (sum(hits) / 1e9, far, len(hits), said)
+
+
+@pytest.mark.parametrize("how", [["--off-cpu", "--off-cpu-min", "0ms"], ["--off-cpu", "--off-cpu-min", "0ms", "--off-cpu-at-leave"],
+                         ["--lock-wait"]], ids=["at return", "at leave", "for a lock"])
+def test_deep_stacks_of_thousands_of_threads_that_wait_lose_nobody_s_samples(everybodys, how):
+    """A stack of 450 frames is as many bytes as of ten shallow ones, in the ring and in what is kept: fewer are taken, and they add up."""
+    (everybodys / "nappers.c").write_text(NAPPERS)
+    subprocess.run(["gcc", "-O1", "-fno-optimize-sibling-calls", "nappers.c", "-o", "pg-nappers", "-lpthread"], check=True, cwd=everybodys)
+    cpus, kind = os.cpu_count(), "lock" if how == ["--lock-wait"] else "off_cpu"
+    with Kinds() as receiver:
+        begun = time.monotonic()
+        (pid, said), = profiled(receiver, ["--no-cpu", "--frequency", "97", "--include", "executable=pg-nappers", *how],
+                                as_nobody(everybodys / "pg-nappers", 500 * cpus, 4, kind, 450))
+        took = time.monotonic() - begun
+        hits = receiver.of(pid, f"{kind}/nanoseconds")
+        deep = [hit for hit in hits if len(hit.names) >= 450]
+        assert len(deep) > len(hits) / 2, (len(deep), len(hits))
+        assert len(hits) < cpus * (1.5 * 125 * took + 4 * 12 * 16), (len(hits), took, said)  # eight times fewer than shallow ones
+        far = SIGMAS * math.sqrt(sum(hit.value ** 2 for hit in hits)) / 1e9 + 0.05 * said["waited"]
+        assert sum(hit.value for hit in hits) / 1e9 == pytest.approx(said["waited"], abs=far), (far, len(hits), said)
 
 
 def test_a_receiver_that_answers_without_end_is_not_listened_to():
