@@ -337,14 +337,20 @@ int maps_ask(int *fd, uint32_t pid, uint32_t user, struct maps_asked *asked, uin
     return r;
 }
 
-void maps_pack(struct maps *m)
+size_t maps_size(const struct maps *m)
 {
     size_t size = m->regions.n * sizeof *m->regions.p;
     for (uint32_t i = 0; i < m->regions.n; i++)
         size += m->regions.p[i].path.n + 1;
+    return size;
+}
+
+size_t maps_pack(struct maps *m)
+{
+    const size_t size = maps_size(m);
     struct region *packed = malloc(size + 1);
     if (!packed)
-        return;
+        return size;
     char *to = (char *)(packed + m->regions.n);
     for (uint32_t i = 0; i < m->regions.n; i++) {
         packed[i] = m->regions.p[i];
@@ -356,6 +362,7 @@ void maps_pack(struct maps *m)
                        .context = m->context};
     maps_release(m);
     *m = all;
+    return size;
 }
 
 struct region *maps_find(const struct maps *m, uint64_t address)

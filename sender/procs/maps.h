@@ -87,8 +87,9 @@ struct maps_asked {
 int maps_ask(int *fd, uint32_t pid, uint32_t user, struct maps_asked *asked, uint32_t n);
 
 /* Moves all into one piece of memory of just the size: for maps that are kept. No line may be added behind
- * it; reading anew is fine. When memory is out it stays as it is. */
-void maps_pack(struct maps *m);
+ * it; reading anew is fine. When memory is out it stays as it is. The size, which maps_size tells before. */
+size_t maps_pack(struct maps *m);
+size_t maps_size(const struct maps *m);
 
 /* The region an address is in, or NULL. */
 struct region *maps_find(const struct maps *m, uint64_t address);

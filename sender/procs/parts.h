@@ -12,6 +12,7 @@
 #include "sender/foreign/allowance.h"
 #include "sender/procs/wishes.h"
 
+struct maps;
 struct process;
 struct process_told;
 struct users;
@@ -35,7 +36,8 @@ struct procs {
     struct process *slot[PROCS_SLOTS];
     struct process *retired; /* replaced by an execve, and held */
     uint32_t n, n_of[PROCS_ACCOUNTS];
-    uint64_t refused[PROCS_REFUSED]; /* their starts, by pid; 0: none */
+    size_t maps, maps_of[PROCS_ACCOUNTS]; /* what their mappings take */
+    uint64_t refused[PROCS_REFUSED];      /* their starts, by pid; 0: none */
     bool has_refused;
     uint64_t serial;
     struct procs_wishes wishes;
@@ -66,6 +68,13 @@ void process_load(struct procs *p, struct process *process, const char *comm, co
 /* Reads its mappings again; what was known stays if that fails. `for_code`: whether there is a process
  * context among them does not matter now. */
 void process_read_maps(struct procs *p, struct process *process, bool for_code, uint64_t now);
+
+/* Keeps fresh mappings in place of those that were known, if they find room in its user's share of
+ * PROCS_MAPS_MAX. They are the callee's. */
+void procs_keep_maps(struct procs *p, struct process *process, struct maps *fresh);
+
+/* Forgets its mappings. */
+void procs_drop_maps(struct procs *p, struct process *process);
 
 /* Looks whether a process context has appeared or changed, and whose process it is now. */
 void process_identify_again(struct procs *p, struct process *process, uint64_t now);

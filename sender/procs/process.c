@@ -201,9 +201,7 @@ void process_read_maps(struct procs *p, struct process *process, bool for_code, 
         maps_release(&fresh);
         return;
     }
-    maps_pack(&fresh);
-    maps_release(&process->maps);
-    process->maps = fresh;
+    procs_keep_maps(p, process, &fresh);
 }
 
 /* Reads the process context (OTEP 4719, "Reading protocol") into the identity if it is another than last

@@ -138,11 +138,37 @@ static bool has_room(const struct procs *p, uint32_t account, uint32_t most)
     return p->n < most && p->n_of[account] < most - p->n;
 }
 
+void procs_drop_maps(struct procs *p, struct process *process)
+{
+    maps_release(&process->maps);
+    p->maps -= process->maps_size;
+    p->maps_of[process->account] -= process->maps_size;
+    process->maps_size = 0;
+}
+
+void procs_keep_maps(struct procs *p, struct process *process, struct maps *fresh)
+{
+    procs_drop_maps(p, process);
+    const size_t size = maps_size(fresh);
+    if (p->maps + p->maps_of[process->account] + 2 * size > PROCS_MAPS_MAX) {
+        maps_release(fresh);
+        return;
+    }
+    process->maps_size = maps_pack(fresh);
+    process->maps = *fresh;
+    p->maps += process->maps_size;
+    p->maps_of[process->account] += process->maps_size;
+}
+
 static void count(struct procs *p, struct process *process, uint32_t account)
 {
     p->n_of[process->account]--;
     p->n_of[account]++;
+    p->maps_of[process->account] -= process->maps_size;
+    p->maps_of[account] += process->maps_size;
     process->account = account;
+    if (p->maps + p->maps_of[account] > PROCS_MAPS_MAX) /* they were read before it was known whose it is */
+        procs_drop_maps(p, process);
 }
 
 static void uncount(struct procs *p, const struct process *process)
@@ -161,6 +187,7 @@ static void drop(struct procs *p, struct process **at)
         process->next = p->retired;
         p->retired = process;
     } else {
+        procs_drop_maps(p, process);
         process_free(process);
     }
 }
@@ -384,7 +411,7 @@ static void sweep(struct procs *p, struct process **at, bool is_retired, uint64_
         struct process *process = *at;
         bool over = is_retired || is_over(p, process, now);
         if (over && process->held)
-            maps_release(&process->maps);
+            procs_drop_maps(p, process);
         if (!over || process->held) {
             at = &process->next;
             continue;
@@ -392,6 +419,7 @@ static void sweep(struct procs *p, struct process **at, bool is_retired, uint64_
         *at = process->next;
         if (!is_retired)
             uncount(p, process);
+        procs_drop_maps(p, process);
         process_free(process);
     }
 }

@@ -50,6 +50,7 @@ struct process {
     struct process_text *texts;
     uint32_t held;
     uint32_t account; /* whose it is among all that are held */
+    size_t maps_size;
     bool is_loaded;
     bool is_kept_back;    /* its environment could not be read yet */
     bool is_rounded;      /* start is that of its clock tick */
@@ -73,6 +74,9 @@ struct process_text; /* a text of a process; see process.c */
  * held. A new one is refused whose user has as many as there is room for yet: one user has half of all, and
  * who comes after him half of the rest, so nobody takes it all. */
 #define PROCS_MAX 16384u
+/* What their mappings may take, which a process may make many, with paths of 4 KB, shared out likewise: of a
+ * process whose find no room frames are known by the files that the walk in the kernel met. */
+#define PROCS_MAPS_MAX (32u << 20)
 /* A process is forgotten when it was not sampled for this long. */
 #define PROCS_IDLE_NS 60000000000u
 /* What is in the ring when a process ends is read within a quarter of a second; a wait that ends later than

@@ -221,6 +221,43 @@ UNIT(maps_are_read_again_but_not_at_any_rate)
     remove_root();
 }
 
+/* A megabyte of mappings: 256 regions of a file with as long a path as there may be. */
+static void put_long_maps(void)
+{
+    char *text = unit_made(malloc(2 << 20)), *to = text;
+    for (uint32_t i = 0; i < 256; i++)
+        to += sprintf(to, "%x000-%x000 r-xp 0 08:01 5 /%04040d\n", 2 * i + 1, 2 * i + 2, 0);
+    put("maps", text, (size_t)(to - text));
+    free(text);
+}
+
+UNIT(each_user_has_a_share_of_what_mappings_take)
+{
+    make_root();
+    put_long_maps();
+    struct procs *p = unit_made(procs_new(root));
+    uint32_t kept[3] = {0};
+    for (uint32_t i = 0; i < 90; i++) {
+        char path[256];
+        const struct process_told told = {1000 + i / 30, 1, BYTES_LIT("")};
+        const uint32_t pid = 100 + i;
+        snprintf(path, sizeof path, "%s/%u", root, pid);
+        ck_assert_int_eq(symlink("7", path), 0);
+        procs_told(p, pid, pid, START, "x", &told, 1);
+        kept[i / 30] += unit_made(procs_get(p, pid, pid, START, "x", false, 1))->maps.regions.n > 0;
+    }
+    ck_assert_uint_eq(kept[0], 15);
+    ck_assert_uint_ge(kept[1], 7);
+    ck_assert_uint_ge(kept[2], 3);
+    for (uint32_t i = 0; i < 15; i++)
+        procs_exit(p, 100 + i, START, 1);
+    procs_sweep(p, 1 + PROCS_ENDED_NS);
+    struct process *x = unit_made(procs_get(p, 129, 129, START, "x", false, 1));
+    ck_assert_ptr_nonnull(procs_region(p, x, 0x1500, true, 1 + PROCS_ENDED_NS)); /* there is room now */
+    procs_free(p);
+    remove_root();
+}
+
 /* Its mappings are dear to read, and most that are so young end before anybody needs them. */
 UNIT(mappings_of_who_has_just_begun_are_read_when_a_frame_is_in_them)
 {
