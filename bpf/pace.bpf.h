@@ -56,13 +56,14 @@ static __always_inline void follow_rate(struct sample_waits *pace, __u64 least, 
     pace->since = now;
 }
 
-/* The words of a stack that are another one's worth: some sixty frames of the user's. */
+/* The words of a stack, and of what its thread works for, that are another one's worth: some sixty frames of
+ * the user's. */
 #define PACE_WORDS 128u
 
 /* After a stack was taken. */
 static __always_inline void count_depth(struct sample_waits *pace, const struct sample_head *h)
 {
-    pace->taken += (h->n_kernel + SAMPLE_USER_WORDS(h)) / PACE_WORDS;
+    pace->taken += (h->n_kernel + SAMPLE_USER_WORDS(h) + h->n_context / 8) / PACE_WORDS;
 }
 
 /* Counts a wait of a length. Whether it is shorter than the minimum. */
