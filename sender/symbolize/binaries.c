@@ -564,9 +564,12 @@ static bool resolve(struct binaries *b, struct entry *e, int64_t share)
             e->names->debug = 0; /* to be looked up again when it comes */
         resolve_addresses(&r, e->want.p, n);
     }
+    struct stat st;
     bool is_spent = allowance_is_spent(e->source.allowance);
-    if (is_spent) {
-        ranges->all.n = n_ranges; /* not all was read: what was found may be another's … */
+    bool is_another = !e->is_memory && !is_as_written(&e->binary.key, e->fd, &st);
+    if (is_spent || is_another) {
+        ranges->all.n =
+            n_ranges; /* not all was read, or not of this file: what was found may be another's … */
         e->debug = e->debug == DEBUG_NONE ? DEBUG_UNKNOWN : e->debug; /* … and what was not found be there */
         kept_forget(&b->kept, e->fd);
         kept_forget(&b->kept, debug.fd);
