@@ -40,7 +40,7 @@ struct super_block {
 
 struct inode {
     unsigned long i_ino;
-    unsigned int i_nlink;
+    unsigned int i_nlink, i_generation;
     struct super_block *i_sb;
     long long i_size;
 } BY_NAME;

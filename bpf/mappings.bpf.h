@@ -17,7 +17,7 @@
 enum slot { SLOT_CLOCK, SLOT_EVENT, SLOT_WAIT, SLOT_PROBE, SLOT_LOCK, SLOTS };
 
 /* When a file's tables (by their serial) were last used, about seconds since boot; written about once a
- * second for each process and CPU. Tables that share a place look used together. */
+ * second for each process and CPU. Tables that share a place look used together, as do those at a mark's. */
 __u32 unwind_used[UNWIND_FILES];
 
 static __always_inline void note_use(struct unwind_mapping *here, __u64 now)
@@ -184,15 +184,15 @@ static __always_inline __u64 inode_of(const struct finder *f)
 __attribute__((noinline)) __u64 time_of(__u64 address)
 {
     struct inode *inode = (struct inode *)address;
-    __u32 links = BPF_CORE_READ(inode, i_nlink);
+    __u32 is_whole = BPF_CORE_READ(inode, i_nlink) | BPF_CORE_READ(inode, i_sb, s_dev) >> 20;
     if (bpf_core_field_exists(((struct inode___v6_11 *)0)->i_mtime_sec))
         return UNWIND_KEY_TIME(BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_sec),
-                               BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_nsec), links);
+                               BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_nsec), is_whole);
     if (bpf_core_field_exists(((struct inode___v6_7 *)0)->__i_mtime))
         return UNWIND_KEY_TIME(BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_sec),
-                               BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_nsec), links);
+                               BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_nsec), is_whole);
     return UNWIND_KEY_TIME(BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_sec),
-                           BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_nsec), links);
+                           BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_nsec), is_whole);
 }
 
 static __always_inline void read_key(struct unwind_key *key, struct inode *inode)
@@ -258,7 +258,10 @@ static __always_inline void find_tables(struct finder *f, __u64 now, struct unwi
         f->key; /* before 6.2 a key must be on the stack or in a map, not behind an argument */
     struct unwind_file *file = bpf_map_lookup_elem(&unwind_files, &key);
     if (!file) {
-        ret->is_pending = f->file != 0;
+        if (f->file) {
+            ret->is_pending = 1;
+            ret->serial = unwind_mark(&f->key);
+        }
         return;
     }
     ret->n_pages = file->n_pages;

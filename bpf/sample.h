@@ -114,15 +114,18 @@ enum sample_frame_kind {
  *
  * Of code in a file whose tables the walk knew, `file` is their serial (struct unwind_file) and `extra` the
  * low 16 bits of the page number in it, which with the low 12 bits of `where` says where in a file of up to
- * 256 MiB: so that what has ended by the time this is read can still be named. */
+ * 256 MiB: so that what has ended by the time this is read can still be named. Of one that had no tables yet
+ * it is unwind_mark: what is mapped there by then may be another. */
 struct sample_frame {
     bpf_u8 kind;
     bpf_u8 runtime; /* enum runtime_tag: whose; of code, enum unwind_cfa: how its caller was found */
     bpf_u16 extra;  /* a place in the function: bytecode, line, … */
-    bpf_u32 file;   /* 0: not known. Of a word, what tells it from another one that is at `where` later */
+    bpf_u32
+        file; /* 0: none (SAMPLE_PLAIN: not known). Of a word, what tells it from a later one at `where` */
     bpf_u64 where;
 };
 #define SAMPLE_OFFSET_BITS (UNWIND_PAGE_BITS + 16)
+#define SAMPLE_FILE_LOST   UNWIND_MARK /* nobody knows any more which file was there, if any */
 #define SAMPLE_FRAME_WORDS (sizeof(struct sample_frame) / 8)
 
 /* What follows the head of a stack. */

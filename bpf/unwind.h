@@ -117,15 +117,30 @@ struct unwind_key {
     bpf_u32 zero;
 };
 
-/* A file's seconds may be any number: what does not fit is cut off on both sides alike. One without a name is
- * not replaced; it may be memory that a runtime (BEAM) writes the code to that it makes, all the time: of
- * that the second is enough. */
-#define UNWIND_KEY_TIME(seconds, nanoseconds, links) \
-    ((bpf_u64)(seconds)*1000000000ull + ((links) ? (bpf_u64)(nanoseconds) : 0))
+/* A file's seconds may be any number: what does not fit is cut off on both sides alike. One without a name,
+ * on no block device, may be memory that a runtime (BEAM) writes the code to that it makes, all the time: of
+ * that the second is enough, as no other one gets its inode's number. On a disk the next one does. */
+#define UNWIND_KEY_TIME(seconds, nanoseconds, is_whole) \
+    ((bpf_u64)(seconds)*1000000000ull + ((is_whole) ? (bpf_u64)(nanoseconds) : 0))
+
+/* What stands for a file that has no tables yet where others have their serial, which is below it: what is
+ * mapped there when that is read may be another one. The device has bits of its own, as the layers of
+ * overlayfs have another than its users see, who see more in an inode's number as well. */
+#define UNWIND_MARK        0x80000000u
+#define UNWIND_MARK_DEVICE 0x7f800000u
+#define UNWIND_MARK_FILE   0x007fffffu
+#define UNWIND_INODE_BITS  40
+static inline __attribute__((always_inline)) bpf_u32 unwind_mark(const struct unwind_key *key)
+{
+    const bpf_u64 by = 0x9e3779b97f4a7c15ull;
+    bpf_u64 file = ((key->inode << (64 - UNWIND_INODE_BITS)) + key->size) * by + key->mtime;
+    return UNWIND_MARK | ((bpf_u32)(key->device * by >> 32) & UNWIND_MARK_DEVICE) |
+           (bpf_u32)(file * by >> 41);
+}
 
 struct unwind_file {
     bpf_u32 n_pages; /* where its code ends, in pages of file offset; 0: it has no call frame information */
-    bpf_u32 serial;  /* of this file's tables: others, of this file or another, have another */
+    bpf_u32 serial; /* of this file's tables: others, of this file or another, have another; no UNWIND_MARK */
     bpf_u32 runtime; /* enum runtime_tag: whose code is in it */
     bpf_u32 code;    /* offset of its first code, by address: what mm->start_code is where it is executed */
 };
@@ -133,9 +148,9 @@ struct unwind_file {
 /* A mapping of code that a walk has found. */
 struct unwind_mapping {
     bpf_u64 start, length;
-    bpf_u64 bias;    /* address + bias = offset in the file */
-    bpf_u32 n_pages; /* struct unwind_file */
-    bpf_u32 serial;
+    bpf_u64 bias;       /* address + bias = offset in the file */
+    bpf_u32 n_pages;    /* struct unwind_file */
+    bpf_u32 serial;     /* likewise; is_pending: unwind_mark; 0: there is no file */
     bpf_u16 is_pending; /* user space has not been asked for this file, or has not answered */
     bpf_u16 runtime;    /* enum runtime_tag */
     bpf_u32 used;       /* as unwind_used holds it */

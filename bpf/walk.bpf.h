@@ -288,12 +288,16 @@ __attribute__((noinline)) int finish_here(__u32 slot)
     return 0;
 }
 
-/* Memory that a runtime writes the code to that it makes is a file without a name, and is not looked at
- * (unwind.h). */
+/* Memory that a runtime writes the code to that it makes is a file without a name, whose time is not looked
+ * at (unwind.h). What comes after one may be an inode at the same address, of the same number. */
 __attribute__((noinline)) __u64 proof_of(__u64 offset, __u64 inode)
 {
-    __u32 is_named = inode && BPF_CORE_READ((struct inode *)inode, i_nlink) > 0;
-    return offset * 0x9e3779b97f4a7c15ull ^ (is_named ? time_of(inode) : 0);
+    __u64 which = 0;
+    if (inode)
+        which = BPF_CORE_READ((struct inode *)inode, i_nlink) > 0
+                    ? time_of(inode)
+                    : BPF_CORE_READ((struct inode *)inode, i_generation);
+    return offset * 0x9e3779b97f4a7c15ull ^ which;
 }
 
 /* Sets walk.here to the mapping of an address by the kernel's tree, and remembers it. */

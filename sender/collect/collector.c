@@ -175,6 +175,8 @@ static uint32_t known_file(struct collector *c, const struct process *process,
     *met = code.key.content;
     number = number ? number : add_known(c, &code, user);
     file = files_get(c->files, number);
+    if (file && !foreign_content_is(file->key.content, code.key.content))
+        file = NULL; /* it was written over as it was looked at */
     *at = file ? window_file(&c->window, number, &file->key, &file->in_window) : UINT32_MAX;
     if (*at == UINT32_MAX) {
         cleanup_close(&code.fd);
@@ -206,12 +208,19 @@ static bool says_where(struct collector *c, const struct sample_head *head, cons
     return true;
 }
 
+/* Whether a frame says which file it is in by what stands for one that had no tables yet. */
+static bool is_marked(const struct sample_frame *from)
+{
+    return from->file & UNWIND_MARK;
+}
+
 /* How the walk came to a frame's caller. What is in no file that it knew is generated code, which has frame
  * pointers, or, where it says that it guessed, may be in one that was not known yet. */
 static enum frame_way way_of(const struct sample_head *head, const struct sample_frame *from)
 {
     bool is_by_pointer = from->runtime == UNWIND_CFA_NONE || from->runtime == UNWIND_CFA_UNKNOWN;
-    return is_by_pointer && (from->file || head->flags & SAMPLE_GUESSED) ? FRAME_BY_POINTER : FRAME_SURE;
+    bool is_known = from->file && !is_marked(from);
+    return is_by_pointer && (is_known || head->flags & SAMPLE_GUESSED) ? FRAME_BY_POINTER : FRAME_SURE;
 }
 
 /* A stack on its way into the window. */
@@ -238,10 +247,31 @@ static bool take_known(struct taking *t, const struct sample_frame *from, struct
     return true;
 }
 
-/* Whether a file is what the walk met there, as far as that is known: it may have been written over since. */
-static bool is_as_met(struct collector *c, uint32_t number, struct foreign_content met)
+/* Whether a file is the one that has a mark: then, or when it had a name yet. What has no device of its own
+ * may be a layer's file, which is on another one. */
+static bool has_mark(const struct binary_key *key, uint32_t mark)
 {
-    return met.size == 0 || foreign_content_is(files_get(c->files, number)->key.content, met);
+    const uint64_t second = NSEC_PER_SEC;
+    struct unwind_key is = {.inode = key->inode,
+                            .size = key->content.size,
+                            .mtime = key->content.written,
+                            .device = key->major << 20 | key->minor};
+    uint32_t bits = key->major ? UINT32_MAX : ~UNWIND_MARK_DEVICE;
+    uint32_t named = unwind_mark(&is);
+    is.mtime -= is.mtime % second;
+    return ((named ^ mark) & bits) == 0 || ((unwind_mark(&is) ^ mark) & bits) == 0;
+}
+
+/* Whether a file is what the walk met there, as far as that is known: it may have been written over since, or
+ * another one be mapped there. */
+static bool is_as_met(const struct taking *t, uint32_t number, const struct sample_frame *from,
+                      struct foreign_content met)
+{
+    const struct binary_key *key = &files_get(t->c->files, number)->key;
+    if (from->file == SAMPLE_FILE_LOST) /* its process is gone: what was known of it last */
+        return t->head->changes && t->head->changes == t->process->maps_changes;
+    return is_marked(from) ? has_mark(key, from->file)
+                           : met.size == 0 || foreign_content_is(key->content, met);
 }
 
 /* A return address is that of the next instruction, which may be another function's: one less is in the call.
@@ -249,6 +279,27 @@ static bool is_as_met(struct collector *c, uint32_t number, struct foreign_conte
 static bool take_kernel(struct taking *t, const struct sample_frame *from, struct frame *ret)
 {
     *ret = (struct frame){.kind = FRAME_KERNEL, .address = from->where - (t->at > 0)};
+    return true;
+}
+
+/* A frame in what there is at its address now, as far as that is what the walk met. What it met outside of
+ * files has come before a file that is there. False: it was in a file that cannot be had. */
+static bool take_region(struct taking *t, const struct sample_frame *from, struct foreign_content met,
+                        struct region *region, struct frame *ret)
+{
+    struct collector *c = t->c;
+    uint64_t virtual;
+    if (!(t->head->flags & SAMPLE_PLAIN) && !from->file && !bytes_is(region->path, "[vdso]"))
+        return true;
+    uint32_t number = file_of(c, t->process, region, t->now);
+    if (number && !files_get(c->files, number)->is_elf)
+        return true;
+    uint32_t at = number ? file_in_window(c, t->process, region, t->now) : UINT32_MAX;
+    if (at == UINT32_MAX || !is_as_met(t, region->tag, from, met))
+        return false;
+    if (files_address(c->files, region->tag, ret->address - region->start + region->offset, &virtual))
+        *ret =
+            (struct frame){.kind = FRAME_FILE, .way = way_of(t->head, from), .file = at, .address = virtual};
     return true;
 }
 
@@ -268,19 +319,10 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     *ret = (struct frame){
         .kind = FRAME_OTHER, .way = is_nowhere ? FRAME_NOWHERE : way_of(t->head, from), .address = address};
     struct region *region = procs_region(c->procs, t->process, address, is_sure, t->now);
-    if (!region)
-        return is_sure ||
-               t->process->maps.regions.n == 0; /* nothing known of it at all: keep what we were told */
-    uint32_t number = file_of(c, t->process, region, t->now);
-    if (!number || !files_get(c->files, number)->is_elf)
-        return true;
-    uint32_t at = file_in_window(c, t->process, region, t->now);
-    uint64_t virtual;
-    if (at != UINT32_MAX && is_as_met(c, region->tag, met) &&
-        files_address(c->files, region->tag, address - region->start + region->offset, &virtual))
-        *ret =
-            (struct frame){.kind = FRAME_FILE, .way = way_of(t->head, from), .file = at, .address = virtual};
-    return true;
+    bool is_had = region && take_region(t, from, met, region, ret);
+    c->replaced += from->file && !is_had;
+    return region || is_sure ||
+           t->process->maps.regions.n == 0; /* nothing known of it at all: keep what we were told */
 }
 
 /* A runtime's word: its name is looked for at once, for what it points at may be gone when the window ends.

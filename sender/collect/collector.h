@@ -37,6 +37,7 @@ struct collector {
     struct files *files;
     struct bytes vdso; /* our own: the kernel maps the same one into every process */
     uint64_t refused;  /* samples without a process, since collector_take: PROCS_MAX or memory */
+    uint64_t replaced; /* frames in files, ever: what the walk met there cannot be had any more */
     /* Tells the kernel side where the threads of a process publish their contexts; NULL: nowhere any more.
      * The owner's; may be NULL. */
     void (*place)(void *user, uint32_t pid, const struct context_place *place);

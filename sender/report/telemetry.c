@@ -61,6 +61,8 @@ static void collect(struct figures *f, const struct telemetry *t)
         SUM("profsend.labels.left_out", "{sample}", t->sampler.labels_left, "Samples of Go whose goroutine has more labels than are taken"),
         SUM("profsend.places.refused", "{process}", t->sampler.places_refused,
             "Processes whose runtime or thread contexts the kernel side has no room for"),
+        SUM("profsend.frames.replaced", "{frame}", t->frames_replaced,
+            "Frames without a name, whose file was gone or another before it was known"),
         SUM("profsend.waits", "{wait}", t->sampler.waits, "Times that threads were off the CPU"),
         SUM("profsend.waits.short", "{wait}", t->sampler.waits_short, "Of these, shorter than the minimum"),
         SUM("profsend.waits.time", "s", SECONDS(t->sampler.wait_ns), "Time that threads were off the CPU, short waits included"),

@@ -18,6 +18,7 @@ struct telemetry {
     uint64_t window_dropped; /* samples: limits and memory */
     uint64_t unwanted;       /* likewise: that rules left out */
     uint64_t matches_given_up;
+    uint64_t frames_replaced; /* of collectors */
     struct pods_counts pods;
     uint64_t tables_unpaid, tables_refused, tables_failed; /* of unwind tables, times one was not loaded */
     uint64_t pending_dropped;                              /* stacks that waited for their weight */

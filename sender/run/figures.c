@@ -42,6 +42,7 @@ static struct telemetry read_telemetry(struct program *p)
         .spool = delivery_spool(&p->delivery),
         .window_dropped = dropped(p),
         .unwanted = p->unwanted,
+        .frames_replaced = p->collector.replaced,
         .pods = p->pods ? pods_counts(p->pods) : (struct pods_counts){0},
         .matches_given_up = p->options.relabel ? relabel_given_up(p->options.relabel) : 0,
         .tables_unpaid = tables.unpaid,

@@ -26,6 +26,7 @@ struct open_file {
 struct known {
     pthread_mutex_t lock;
     struct known_file file[UNWIND_FILES]; /* by the low bits of the serial */
+    uint16_t marked[UNWIND_FILES];        /* of those, which is it, by the low bits of the mark */
     struct open_file open[KNOWN_OPEN_MAX];
     uint32_t turn;
 };
@@ -87,6 +88,7 @@ void known_add(struct known *k, uint32_t serial, const struct unwind_key *key, i
     struct known_file *place = &k->file[serial % UNWIND_FILES];
     free(place->path);
     *place = fresh.path ? fresh : (struct known_file){0};
+    k->marked[unwind_mark(key) % UNWIND_FILES] = (uint16_t)(serial % UNWIND_FILES);
     if (copy >= 0)
         put_open(&k->open[k->turn++ % KNOWN_OPEN_MAX], serial, copy);
 }
@@ -99,16 +101,27 @@ static int open_copy(const struct known *k, uint32_t serial)
     return -1;
 }
 
-bool known_open(struct known *k, uint32_t serial, uint32_t user, struct collector_code *ret)
+/* The file that has a serial or a mark; NULL: it is not known (any more). */
+static const struct known_file *find(const struct known *k, uint32_t number)
 {
+    bool is_mark = number & UNWIND_MARK;
+    const struct known_file *file =
+        &k->file[is_mark ? k->marked[number % UNWIND_FILES] : number % UNWIND_FILES];
+    return file->serial && (is_mark ? unwind_mark(&file->key) : file->serial) == number ? file : NULL;
+}
+
+bool known_open(struct known *k, uint32_t number, uint32_t user, struct collector_code *ret)
+{
+    struct unwind_key key = {0};
+    struct foreign_content content = {0};
     pthread_mutex_lock(&k->lock);
-    const struct known_file *file = &k->file[serial % UNWIND_FILES];
-    bool is_there = serial && file->serial == serial;
-    struct unwind_key key = file->key;
-    struct foreign_content content = file->content;
+    const struct known_file *file = find(k, number);
+    bool is_there = file != NULL;
     if (is_there) {
+        key = file->key;
+        content = file->content;
         snprintf(ret->path, sizeof ret->path, "%s", file->path);
-        ret->fd = open_copy(k, serial);
+        ret->fd = open_copy(k, file->serial);
     }
     pthread_mutex_unlock(&k->lock);
     if (!is_there)

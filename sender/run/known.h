@@ -23,8 +23,9 @@ struct known *known_free(struct known *k); /* returns NULL; NULL is fine */
  * it is the vDSO, or one that nobody can open any more. Without memory it is not known. */
 void known_add(struct known *k, uint32_t serial, const struct unwind_key *key, int fd);
 
-/* A collector's `code`: false where no file has the serial any more. */
-bool known_open(struct known *k, uint32_t serial, uint32_t user, struct collector_code *ret);
+/* A collector's `code`, of a serial or a mark (unwind_mark): false where no file has it (any more, or yet).
+ */
+bool known_open(struct known *k, uint32_t number, uint32_t user, struct collector_code *ret);
 
 /* Closes what is open: when nothing was asked for in a while. */
 void known_rest(struct known *k);

@@ -48,6 +48,10 @@ int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_fi
 bool opener_describe(const struct opener *o, uint32_t pid, const struct region *region,
                      struct sample_file *ret);
 
+/* Whether the file of a mapping is the one that a mark stands for (unwind_mark), which may have lost its last
+ * name since then. */
+bool opener_is_marked(const struct opener *o, const struct sample_file *mapping, uint32_t mark);
+
 /* Whether that is what was said of it. */
 bool opener_is_described(const struct region *region, const struct sample_file *file);
 

@@ -19,6 +19,7 @@
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
 #include "sender/foreign/errand.h"
+#include "sender/foreign/open.h"
 #include "sender/procs/procs.h"
 #include "sender/runtimes/runtime.h"
 #include "sender/unwind/rest.h"
@@ -60,8 +61,9 @@ struct resumer {
     bool cannot_ask;              /* this kernel */
     bool has_mappings;            /* the process's, as of the walk or later */
     bool knows_mappings;          /* what is not among them is no code */
-    struct sample_file mapping;   /* of the address whose rule was asked for last; end 0: none */
-    const uint64_t *ahead;        /* words of runtimes that are to be put where their frames are */
+    struct sample_file mapping;   /* of the address whose rule was asked for last; end 0: none, then: */
+    const struct unwind_mapping *pending; /* where it was, in a file that is not known; NULL: not known */
+    const uint64_t *ahead;                /* words of runtimes that are to be put where their frames are */
     uint32_t n_ahead;
     bool has_place, is_told; /* the runtime's, in `place`; the first frame is in the record already */
     uint64_t last;           /* the address of the frame that the walk came to last */
@@ -139,16 +141,26 @@ static void read_mappings(struct resumer *r, struct seen *p, const struct sample
     allowance_charge(r->share, ALLOWANCE_OF_NS(clock_thread() - begun));
 }
 
+/* Whether a file may be that of a mapping that the walk went through: by its inode, as its time may be
+ * another by now (key.h), and its device another here (is_layered of opener.c). Of one that is pending
+ * is_pending_at looks at all. Moved code is in no file. */
+static bool may_be_of(const struct resumer *r, const struct unwind_mapping *way, uint64_t inode)
+{
+    const struct unwind_key *key = tables_key(r->loader->tables, way->serial);
+    return !key || !inode || ((key->inode ^ inode) & FOREIGN_INODE_BITS) == 0;
+}
+
 /* Whether a process's mappings still are those that the walk went through: it may have begun another program.
  */
-static bool are_those(struct seen *p, const struct unwind_rest *rest)
+static bool are_those(const struct resumer *r, struct seen *p)
 {
     for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
-        const struct unwind_mapping *way = &rest->way[i];
-        if (!(rest->ways >> i & 1) || (!way->serial && !way->is_pending))
+        const struct unwind_mapping *way = &r->rest->way[i];
+        if (!(r->rest->ways >> i & 1) || !way->serial)
             continue; /* generated code comes and goes */
         const struct sample_file *m = mapping_of(p, way->start);
-        if (!m || m->start != way->start || m->end - m->start != way->length)
+        if (!m || m->start != way->start || m->end - m->start != way->length ||
+            !may_be_of(r, way, m->key.inode))
             return false;
     }
     return true;
@@ -197,7 +209,7 @@ static bool open_mappings(struct resumer *r)
         return false;
     for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
         way[n_ways] = &r->rest->way[i];
-        if (!(r->rest->ways >> i & 1) || (!way[n_ways]->serial && !way[n_ways]->is_pending))
+        if (!(r->rest->ways >> i & 1) || !way[n_ways]->serial)
             continue; /* generated code comes and goes */
         asked[n_ways].address = way[n_ways]->start;
         n_ways++;
@@ -215,7 +227,8 @@ static bool open_mappings(struct resumer *r)
         if (is_there)
             (void)remember(r, now);
         if (i > 0 && i < n_ways &&
-            (!is_there || now->start != way[i]->start || now->end - now->start != way[i]->length))
+            (!is_there || now->start != way[i]->start || now->end - now->start != way[i]->length ||
+             !may_be_of(r, way[i], now->inode)))
             r->knows_mappings = false;
     }
     if (r->cannot_ask)
@@ -253,9 +266,9 @@ static void need_mappings(struct resumer *r)
     forget_pending(p, r->rest);
     if (open_mappings(r))
         return;
-    if (!r->head.changes || p->changes != r->head.changes || !are_those(p, r->rest)) {
+    if (!r->head.changes || p->changes != r->head.changes || !are_those(r, p)) {
         read_mappings(r, p, &r->head);
-        if (!are_those(p, r->rest))
+        if (!are_those(r, p))
             vec_clear(&p->mappings);
     }
     r->knows_mappings = p->mappings.n > 0;
@@ -316,21 +329,9 @@ static bool ask_mapping(struct resumer *r, uint64_t address)
     return is_code;
 }
 
-/* Where an address is in code: as the walk knew, or, where it has not been, as the kernel says now. */
-static bool find_code(struct resumer *r, uint64_t address)
+/* Where an address is in code as the kernel says now. */
+static bool find_code_now(struct resumer *r, uint64_t address)
 {
-    for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
-        const struct unwind_mapping *way = &r->rest->way[i];
-        const struct unwind_key *key = tables_key(r->loader->tables, way->serial);
-        if (!(r->rest->ways >> i & 1) || address - way->start >= way->length || !key)
-            continue;
-        r->mapping = (struct sample_file){.pid = r->folder,
-                                          .key = *key,
-                                          .start = way->start,
-                                          .end = way->start + way->length,
-                                          .offset = way->bias + way->start};
-        return true;
-    }
     need_mappings(r);
     if (r->maps >= 0)
         return ask_mapping(r, address);
@@ -340,6 +341,42 @@ static bool find_code(struct resumer *r, uint64_t address)
     return now != NULL;
 }
 
+/* Whether what there is now is what the walk met before its file was known; another one may be mapped there.
+ */
+static bool is_pending_at(const struct resumer *r, const struct unwind_mapping *way)
+{
+    const struct sample_file *m = &r->mapping;
+    return m->start == way->start && m->end - m->start == way->length &&
+           m->offset == way->bias + way->start && opener_is_marked(r->opener, m, way->serial);
+}
+
+/* Where an address is in code: as the walk knew, or, where it has not been, as the kernel says now. */
+static bool find_code(struct resumer *r, uint64_t address)
+{
+    r->pending = NULL;
+    for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
+        const struct unwind_mapping *way = &r->rest->way[i];
+        const struct unwind_key *key = tables_key(r->loader->tables, way->serial);
+        if (!(r->rest->ways >> i & 1) || address - way->start >= way->length)
+            continue;
+        r->pending = way->is_pending ? way : NULL;
+        if (way->is_pending && find_code_now(r, address) && is_pending_at(r, way))
+            return true;
+        key = way->is_pending ? tables_marked(r->loader->tables, way->serial) : key;
+        if (!key && r->pending)
+            return false;
+        if (!key)
+            continue;
+        r->mapping = (struct sample_file){.pid = r->folder,
+                                          .key = *key,
+                                          .start = way->start,
+                                          .end = way->start + way->length,
+                                          .offset = way->bias + way->start};
+        return true;
+    }
+    return find_code_now(r, address);
+}
+
 static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
 {
     struct resumer *r = user;
@@ -347,7 +384,7 @@ static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
     *ret = (struct unwind_rule){0};
     if (!find_code(r, address)) {
         r->mapping = (struct sample_file){0};
-        return r->knows_mappings ? -1 : 1;
+        return r->knows_mappings && !r->pending ? -1 : 1;
     }
     if (m->key.inode == 0 && m->key.device)
         return 0; /* generated code */
@@ -395,6 +432,14 @@ static void drop_words_to_come(struct resumer *r, const struct runtime *runtime)
     }
 }
 
+/* What stands for the file that the walk is in, which has no tables. */
+static uint32_t mark_here(const struct resumer *r)
+{
+    if (!r->mapping.end)
+        return r->pending ? r->pending->serial : SAMPLE_FILE_LOST;
+    return r->mapping.key.inode ? unwind_mark(&r->mapping.key) : 0;
+}
+
 static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
 {
     struct resumer *r = user;
@@ -414,11 +459,13 @@ static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
         return true;
     if (runtime && r->n_ahead > 0 && runtime->is_beside && runtime->is_beside(&r->place, address))
         return true;
-    struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE, .runtime = cfa, .where = address};
-    if (file) {
-        frame.file = file->serial;
-        frame.extra = (uint16_t)((address - r->mapping.start + r->mapping.offset) >> UNWIND_PAGE_BITS);
-    }
+    struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE,
+                                 .runtime = cfa,
+                                 .where = address,
+                                 .file = file ? file->serial : mark_here(r)};
+    uint64_t bias = r->mapping.end ? r->mapping.offset - r->mapping.start : r->pending ? r->pending->bias : 0;
+    if (frame.file)
+        frame.extra = (uint16_t)((address + bias) >> UNWIND_PAGE_BITS);
     put(r, &frame);
     return true;
 }

@@ -8,12 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "bpf/unwind.h"
 
 static inline uint64_t key_time(const struct stat *st)
 {
-    return UNWIND_KEY_TIME(st->st_mtim.tv_sec, st->st_mtim.tv_nsec, st->st_nlink);
+    return UNWIND_KEY_TIME(st->st_mtim.tv_sec, st->st_mtim.tv_nsec, st->st_nlink || major(st->st_dev));
 }
 
 /* Size and time alone. A file that has lost its name meanwhile is also the one it was when it had it. */

@@ -362,6 +362,19 @@ const struct unwind_key *tables_key(const struct tables *t, uint32_t serial)
     return serial && f->is.serial == serial ? &f->key : NULL;
 }
 
+const struct unwind_key *tables_marked(const struct tables *t, uint32_t mark)
+{
+    const struct file *found = NULL; /* of two that have it none is the one */
+    for (uint32_t i = 1; i < UNWIND_FILES; i++) {
+        if (!t->file[i].is.serial || unwind_mark(&t->file[i].key) != mark)
+            continue;
+        if (found)
+            return NULL;
+        found = &t->file[i];
+    }
+    return found ? &found->key : NULL;
+}
+
 /* Takes a file and its pages out of the kernel's sight. */
 static void forget(struct tables *t, uint16_t *at, uint64_t now)
 {
@@ -412,8 +425,9 @@ int tables_add(struct tables *t, const struct unwind_key *key, const struct unwi
     uint32_t place = free_place(t, now);
     if (!place)
         return TABLES_LATER;
-    /* serials ascend; again the same after four billion files */
+    /* serials ascend; again the same after two billion files */
     t->serial += (place - t->serial % UNWIND_FILES + UNWIND_FILES) % UNWIND_FILES;
+    t->serial &= ~UNWIND_MARK;
     struct file f = {.key = *key, .is = *is};
     f.is.serial = t->serial;
     t->backend.used[place] = (bpf_u32)(now >> 30);

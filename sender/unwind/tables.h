@@ -62,6 +62,9 @@ const struct unwind_file *tables_file(const struct tables *t, const struct unwin
 /* The key of the file that has a serial; NULL: it left. */
 const struct unwind_key *tables_key(const struct tables *t, uint32_t serial);
 
+/* The key of the file that has a mark (unwind_mark), which is looked for among all; NULL: it is not known. */
+const struct unwind_key *tables_marked(const struct tables *t, uint32_t mark);
+
 /* Puts a page's rows in; `user` is who is charged for it. Others leave for it: those not used for longest,
  * then those of the user who has most. 0; TABLES_LATER; or -errno. */
 int tables_load(struct tables *t, const struct unwind_file *file, uint32_t page, const struct rows *rows,

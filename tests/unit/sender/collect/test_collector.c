@@ -11,6 +11,7 @@
 
 #include "proto/base/macros.h"
 #include "sender/collect/collector.h"
+#include "sender/unwind/key.h"
 
 #define START (500 * UINT64_C(10000000)) /* 500 ticks of 10 ms */
 #define BASE  UINT64_C(0x10000000)
@@ -65,7 +66,7 @@ static void begin(void)
     ck_assert_int_eq(collector_init(&collector, root), 0);
 }
 
-/* A frame in the library's code, which the walk knew by `serial`; 0: did not. The file it is of in the
+/* A frame in the library's code, which the walk knew by `serial`, or had a mark for. The file it is of in the
  * window; NULL: none. */
 static const struct window_file *sampled(uint32_t pid, uint32_t serial)
 {
@@ -106,6 +107,23 @@ static void next_window(void)
     window_release(&window);
 }
 
+/* The mark that the library has now; `device`: as the walk saw it. */
+static uint32_t mark_on(uint32_t device)
+{
+    struct stat st;
+    ck_assert_int_eq(stat(library, &st), 0);
+    struct unwind_key key = {
+        .inode = st.st_ino, .size = (uint64_t)st.st_size, .mtime = key_time(&st), .device = device};
+    return unwind_mark(&key);
+}
+
+static uint32_t mark(void)
+{
+    struct stat st;
+    ck_assert_int_eq(stat(library, &st), 0);
+    return mark_on(major(st.st_dev) << 20 | minor(st.st_dev));
+}
+
 static uint64_t size_of_library(void)
 {
     struct stat st;
@@ -116,16 +134,16 @@ static uint64_t size_of_library(void)
 UNIT(another_process_has_what_was_written_over_the_file_that_the_first_one_had)
 {
     begin();
-    const struct window_file *file = unit_made(sampled(7, 0));
+    const struct window_file *file = unit_made(sampled(7, mark()));
     ck_assert_uint_eq(file->key.content.size, size_of_library());
     write_library(2);
     make_process(8);
-    file = unit_made(sampled(8, 0));
+    file = unit_made(sampled(8, mark()));
     ck_assert_uint_eq(file->key.content.size, size_of_library());
     next_window();
     write_library(3);
     make_process(9);
-    file = unit_made(sampled(9, 0));
+    file = unit_made(sampled(9, mark()));
     ck_assert_uint_eq(file->key.content.size, size_of_library());
     next_window();
     collector_release(&collector);
@@ -157,5 +175,32 @@ UNIT(what_a_walk_met_is_not_what_was_written_over_it_since)
     met = foreign_content(&st);
     ck_assert_uint_eq(unit_made(sampled(7, 2))->key.content.size, size_of_library());
     next_window();
+    collector_release(&collector);
+}
+
+UNIT(what_a_walk_met_without_knowing_it_is_not_what_has_come_since)
+{
+    begin();
+    uint32_t met = mark();
+    write_library(2);
+    ck_assert_ptr_null(sampled(7, met));
+    ck_assert_uint_eq(collector.replaced, 1);
+    ck_assert_uint_eq(unit_made(sampled(7, mark()))->key.content.size, size_of_library());
+    next_window();
+    struct stat st;
+    ck_assert_int_eq(stat(library, &st), 0);
+    if (major(st.st_dev)) { /* else the walk may see another one than we do */
+        ck_assert_ptr_null(sampled(7, mark_on(0x00900001)));
+        ck_assert_uint_eq(collector.replaced, 2);
+    }
+    next_window();
+    collector_release(&collector);
+}
+
+UNIT(what_a_walk_met_outside_of_files_is_in_none_that_has_come_since)
+{
+    begin();
+    ck_assert_ptr_null(sampled(7, 0));
+    ck_assert_uint_eq(collector.replaced, 0); /* generated code has no name there to lose */
     collector_release(&collector);
 }

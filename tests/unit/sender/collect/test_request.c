@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "proto/base/macros.h"
@@ -17,6 +19,7 @@
 #include "sender/collect/request.h"
 #include "sender/collect/targets.h"
 #include "sender/procs/facts.h"
+#include "sender/unwind/key.h"
 
 __attribute__((noinline)) static int leaf_function(int x)
 {
@@ -499,13 +502,25 @@ UNIT(generated_code_is_named_by_the_perf_map)
     end();
 }
 
+/* What stands for this program where its tables are not known. */
+static uint32_t own_mark(void)
+{
+    struct stat st;
+    ck_assert_int_eq(stat("/proc/self/exe", &st), 0);
+    struct unwind_key key = {.inode = st.st_ino,
+                             .size = (uint64_t)st.st_size,
+                             .mtime = key_time(&st),
+                             .device = major(st.st_dev) << 20 | minor(st.st_dev)};
+    return unwind_mark(&key);
+}
+
 /* As the kernel side sends them: frames that say what they are. */
 UNIT(frames_are_taken_by_their_kind)
 {
     struct sample_frame frame[] = {
-        {.kind = SAMPLE_FRAME_CODE, .where = in(leaf_function, 0)},
+        {.kind = SAMPLE_FRAME_CODE, .file = own_mark(), .where = in(leaf_function, 0)},
         {.kind = SAMPLE_FRAME_WORD, .where = 0x1234, .extra = 5},
-        {.kind = SAMPLE_FRAME_CODE, .where = in(calling_function, 0)},
+        {.kind = SAMPLE_FRAME_CODE, .file = own_mark(), .where = in(calling_function, 0)},
         {.kind = SAMPLE_FRAME_WORD, .where = 0x1234, .extra = 6},
         {.kind = SAMPLE_FRAME_WORD, .where = 0x1234, .extra = 5},
     };

@@ -21,6 +21,7 @@ static struct telemetry some(void)
     t.spool.requests = 8;
     t.spool.waiting = 5;
     t.tables_unpaid = 4;
+    t.frames_replaced = 9;
     t.sampler.places_refused = 6;
     t.windows = 12;
     t.windows_stretched = 2;
@@ -48,6 +49,7 @@ UNIT(the_page_has_a_line_for_each_figure)
     ck_assert(has_line(&out, "profsend.unwind.stacks{end=complete}", " 900 "));
     ck_assert(has_line(&out, "profsend.unwind.refused{reason=unpaid}", " 4 "));
     ck_assert(has_line(&out, "profsend.places.refused ", " 6 "));
+    ck_assert(has_line(&out, "profsend.frames.replaced ", " 9 {frame}"));
     ck_assert(has_line(&out, "profsend.cost", " 0.0005 s"));
     ck_assert(has_line(&out, "profsend.windows ", " 12 {window}"));
     ck_assert(has_line(&out, "profsend.windows.stretched ", " 2 {window}"));
@@ -83,7 +85,7 @@ UNIT(the_request_has_each_metric_once)
     ck_assert_int_eq(telemetry_encode(&t, &out), 0);
     ck_assert_uint_eq(count(bytes_of(out.p, out.n), 1, &resource), 1);
     ck_assert_uint_eq(count(resource, 2, &scope), 1);
-    ck_assert_uint_eq(count(scope, 2, &metric), 31);
+    ck_assert_uint_eq(count(scope, 2, &metric), 32);
 }
 
 UNIT(prometheus_is_told_the_same)

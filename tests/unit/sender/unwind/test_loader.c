@@ -265,9 +265,9 @@ UNIT(a_file_without_frame_information_is_known)
 }
 
 /* Of one with a name another one of the same size and second is told apart; memory that is written is not. */
-UNIT(a_file_without_a_name_is_known_by_the_second)
+UNIT(memory_without_a_name_is_known_by_the_second)
 {
-    char path[] = "/tmp/pg-loader-XXXXXX";
+    char path[] = "/dev/shm/pg-loader-XXXXXX";
     struct stat st;
     int fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
@@ -288,4 +288,14 @@ UNIT(a_file_without_a_name_is_known_by_the_second)
     st.st_mtim.tv_sec++;
     ck_assert(!key_is_of(&nameless, &st));
     close(fd);
+}
+
+/* On a disk the next file gets the inode of one that has gone. */
+UNIT(a_file_on_a_disk_is_known_by_its_whole_time_without_a_name_too)
+{
+    struct stat st = {.st_size = 4096, .st_nlink = 0, .st_dev = makedev(8, 1), .st_mtim = {1000, 5}};
+    struct unwind_key key = {.size = 4096, .mtime = key_time(&st)};
+    ck_assert(key_is_of(&key, &st));
+    st.st_mtim.tv_nsec = 6;
+    ck_assert(!key_is_of(&key, &st));
 }
