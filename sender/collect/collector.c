@@ -126,12 +126,15 @@ static uint32_t file_in_window(struct collector *c, const struct process *proces
 static bool open_known(struct collector *c, const struct process *process, const struct sample_frame *from,
                        struct allowance *user, struct collector_code *ret)
 {
-    if (!c->code || allowance_is_spent(user) || !c->code(c->code_user, from->file, process->user, ret))
+    bool may_open = !allowance_is_spent(user);
+    if (!c->code || !c->code(c->code_user, from->file, process->user, may_open, ret))
         return false;
     if (ret->is_vdso)
         ret->key = collector_vdso;
-    else
+    else if (may_open)
         allowance_charge(user, FILES_OPENING);
+    if (!may_open)
+        return true; /* what it was is known all the same */
     const struct region *region = ret->fd < 0 ? maps_find(&process->maps, from->where) : NULL;
     if (!region || region->inode != ret->key.inode)
         return true;
@@ -270,8 +273,9 @@ static bool is_as_met(const struct taking *t, uint32_t number, const struct samp
     const struct binary_key *key = &files_get(t->c->files, number)->key;
     if (from->file == SAMPLE_FILE_LOST) /* its process is gone: what was known of it last */
         return t->head->changes && t->head->changes == t->process->maps_changes;
-    return is_marked(from) ? has_mark(key, from->file)
-                           : met.size == 0 || foreign_content_is(key->content, met);
+    if (is_marked(from))
+        return has_mark(key, from->file);
+    return !from->file || (met.size > 0 && foreign_content_is(key->content, met));
 }
 
 /* A return address is that of the next instruction, which may be another function's: one less is in the call.

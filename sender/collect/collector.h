@@ -43,8 +43,9 @@ struct collector {
     void (*place)(void *user, uint32_t pid, const struct context_place *place);
     void *place_user;
     /* The file that frames mean by a number (struct sample_frame): what they are named by when their process
-     * has ended. False: it is not known any more. The owner's; may be NULL. */
-    bool (*code)(void *user, uint32_t serial, uint32_t whose, struct collector_code *ret);
+     * has ended. `opens`: else only what it is is asked for. False: it is not known any more, or yet. The
+     * owner's; may be NULL. */
+    bool (*code)(void *user, uint32_t number, uint32_t whose, bool opens, struct collector_code *ret);
     void *code_user;
     struct words *words; /* what words of runtimes are called; the owner's; NULL: nobody asks */
 };

@@ -110,7 +110,7 @@ static const struct known_file *find(const struct known *k, uint32_t number)
     return file->serial && (is_mark ? unwind_mark(&file->key) : file->serial) == number ? file : NULL;
 }
 
-bool known_open(struct known *k, uint32_t number, uint32_t user, struct collector_code *ret)
+bool known_open(struct known *k, uint32_t number, uint32_t user, bool opens, struct collector_code *ret)
 {
     struct unwind_key key = {0};
     struct foreign_content content = {0};
@@ -121,7 +121,7 @@ bool known_open(struct known *k, uint32_t number, uint32_t user, struct collecto
         key = file->key;
         content = file->content;
         snprintf(ret->path, sizeof ret->path, "%s", file->path);
-        ret->fd = open_copy(k, file->serial);
+        ret->fd = opens ? open_copy(k, file->serial) : -1;
     }
     pthread_mutex_unlock(&k->lock);
     if (!is_there)
@@ -131,7 +131,7 @@ bool known_open(struct known *k, uint32_t number, uint32_t user, struct collecto
         .inode = key.inode, .major = key.device >> 20, .minor = key.device & 0xfffff, .content = content};
     if (ret->fd >= 0 && !binary_is_as_written(&ret->key, ret->fd))
         cleanup_close(&ret->fd);
-    if (ret->fd < 0 && *ret->path == '/')
+    if (opens && ret->fd < 0 && *ret->path == '/')
         ret->fd = opener_named(ret->path, &key, user);
     return true;
 }

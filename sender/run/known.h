@@ -25,7 +25,7 @@ void known_add(struct known *k, uint32_t serial, const struct unwind_key *key, i
 
 /* A collector's `code`, of a serial or a mark (unwind_mark): false where no file has it (any more, or yet).
  */
-bool known_open(struct known *k, uint32_t number, uint32_t user, struct collector_code *ret);
+bool known_open(struct known *k, uint32_t number, uint32_t user, bool opens, struct collector_code *ret);
 
 /* Closes what is open: when nothing was asked for in a while. */
 void known_rest(struct known *k);

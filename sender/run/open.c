@@ -163,10 +163,10 @@ static void on_place(void *user, uint32_t pid, const struct context_place *place
                     strerror(-r));
 }
 
-static bool on_code(void *user, uint32_t serial, uint32_t whose, struct collector_code *ret)
+static bool on_code(void *user, uint32_t number, uint32_t whose, bool opens, struct collector_code *ret)
 {
     struct program *p = user;
-    return known_open(p->known, serial, whose, ret);
+    return known_open(p->known, number, whose, opens, ret);
 }
 
 static void on_notice(void *user, const struct sample_head *head)

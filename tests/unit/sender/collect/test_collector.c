@@ -149,7 +149,7 @@ UNIT(another_process_has_what_was_written_over_the_file_that_the_first_one_had)
     collector_release(&collector);
 }
 
-static bool on_code(void *user, uint32_t serial, uint32_t whose, struct collector_code *ret)
+static bool on_code(void *user, uint32_t serial, uint32_t whose, bool opens, struct collector_code *ret)
 {
     struct stat st;
     ck_assert_int_eq(stat(library, &st), 0);
@@ -174,6 +174,30 @@ UNIT(what_a_walk_met_is_not_what_was_written_over_it_since)
     ck_assert_int_eq(stat(library, &st), 0);
     met = foreign_content(&st);
     ck_assert_uint_eq(unit_made(sampled(7, 2))->key.content.size, size_of_library());
+    next_window();
+    collector_release(&collector);
+}
+
+/* Nor where its user has no allowance left to have it opened; mappings look the same. */
+UNIT(what_is_mapped_in_place_of_what_a_walk_met_has_not_its_names_for_want_of_allowance)
+{
+    begin();
+    uint64_t now = clock_monotonic();
+    struct stat st;
+    collector.code = on_code;
+    struct foreign_content met;
+    collector.code_user = &met;
+    ck_assert_int_eq(stat(library, &st), 0);
+    met = foreign_content(&st);
+    ck_assert_ptr_nonnull(sampled(7, 1));
+    write_library(2);
+    ck_assert_int_eq(stat(library, &st), 0);
+    met = foreign_content(&st);
+    struct process *process = unit_made(procs_get(collector.procs, 7, 7, START, "x", false, now));
+    allowance_charge(procs_allowance(collector.procs, process, now), INT64_C(1) << 40);
+    next_window();
+    ck_assert_ptr_null(sampled(7, 2));
+    ck_assert_uint_eq(collector.replaced, 1);
     next_window();
     collector_release(&collector);
 }

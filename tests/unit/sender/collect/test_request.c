@@ -640,7 +640,7 @@ UNIT(nothing_is_sent_of_who_is_dropped)
 }
 
 /* Serial 7 is this very program, 8 nothing any more. */
-static bool code_of_7(void *user, uint32_t serial, uint32_t whose, struct collector_code *ret)
+static bool code_of_7(void *user, uint32_t serial, uint32_t whose, bool opens, struct collector_code *ret)
 {
     struct stat st;
     (*(uint32_t *)user)++;

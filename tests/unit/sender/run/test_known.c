@@ -26,7 +26,7 @@ static int make(const char *name, const char *text)
 static bool opens(struct known *k, uint32_t serial)
 {
     static struct collector_code code;
-    ck_assert(known_open(k, serial, 1, &code));
+    ck_assert(known_open(k, serial, 1, true, &code));
     autoclose int fd = code.fd;
     return fd >= 0;
 }
@@ -46,14 +46,19 @@ UNIT(a_file_is_opened_while_it_is_the_one)
                              .device = major(st.st_dev) << 20 | minor(st.st_dev)};
     known_add(k, 7, &key, fd);
     close(fd);
-    ck_assert(!known_open(k, 8, 1, &code));
+    ck_assert(!known_open(k, 8, 1, true, &code));
+    ck_assert(known_open(k, 7, 1, false, &code));
+    ck_assert_int_eq(code.fd, -1); /* who may not have it opened is told what it is */
+    ck_assert_uint_eq(code.key.content.size, 3);
+    ck_assert(opens(k, unwind_mark(&key)));
+    ck_assert(!known_open(k, unwind_mark(&key) ^ 1, 1, true, &code));
     ck_assert(opens(k, 7));
     known_rest(k);
     ck_assert(opens(k, 7)); /* by its name */
 
     int written = make(path, "three");
     ck_assert(!opens(k, 7)); /* written over, in place */
-    ck_assert(known_open(k, 7, 1, &code));
+    ck_assert(known_open(k, 7, 1, true, &code));
     ck_assert_uint_eq(code.key.content.size, 3); /* still what it was */
     close(written);
     close(make(path, "one"));
