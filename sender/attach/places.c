@@ -16,7 +16,7 @@
 #include "proto/base/macros.h"
 #include "sender/attach/parts.h"
 #include "sender/attach/sampler.h"
-#include "sender/foreign/payer.h"
+#include "sender/foreign/holdings.h"
 
 /* Processes that leave at a time. */
 #define LEAVING_MAX 128u
@@ -60,13 +60,12 @@ struct part {
 
 static struct placed runtime_placed(const struct part *p, uint32_t i)
 {
-    return (struct placed){(uint32_t)p->runtime.key[i], payer_of(p->runtime.place[i].user),
-                           p->runtime.place[i].used};
+    return (struct placed){(uint32_t)p->runtime.key[i], p->runtime.place[i].user, p->runtime.place[i].used};
 }
 
 static struct placed context_placed(const struct part *p, uint32_t i)
 {
-    return (struct placed){p->context.key[i], payer_of(p->context.place[i].user), 0};
+    return (struct placed){p->context.key[i], p->context.place[i].user, 0};
 }
 
 /* One of the kernel side's maps of places. */
@@ -122,27 +121,17 @@ static int by_use(const void *a, const void *b)
     return x->used < y->used ? -1 : x->used > y->used;
 }
 
-static int by_user(const void *a, const void *b)
+/* Leaves those of the user who has most, in their order. How many more they are than another user's. */
+static uint32_t keep_most(struct placed *p, uint32_t n, uint32_t other)
 {
-    const struct placed *x = a, *y = b;
-    return x->user != y->user ? (x->user < y->user ? -1 : 1) : by_use(a, b);
-}
-
-/* Puts those of the user who has most first, sorted by use. How many more they are than another user's. */
-static uint32_t sort_by_most(struct placed *p, uint32_t n, uint32_t other)
-{
-    uint32_t n_other = 0, most = 0, most_n = 0;
-    qsort(p, n, sizeof *p, by_user);
-    for (uint32_t from = 0, to; from < n; from = to) {
-        for (to = from; to < n && p[to].user == p[from].user; to++)
-            n_other += p[to].user == other;
-        if (to - from > most_n) {
-            most = from;
-            most_n = to - from;
-        }
-    }
-    memmove(p, p + most, most_n * sizeof *p);
-    return most_n > n_other ? most_n - n_other : 0;
+    struct holdings places = {0};
+    uint32_t n_kept = 0;
+    for (uint32_t i = 0; i < n; i++)
+        holdings_add(&places, holder_of(p[i].user), 1);
+    for (uint32_t i = 0; i < n; i++)
+        if (holder_of(p[i].user) == places.most)
+            p[n_kept++] = p[i];
+    return n_kept - (uint32_t)places.of[holder_of(other)];
 }
 
 static void forget_places(const struct places *of, uint32_t pid)
@@ -165,7 +154,7 @@ static bool make_room(const struct places *of, uint32_t user, uint32_t now)
     while (n_leaving < n && !of->is_of_contexts && now - placed[n_leaving].used >= IDLE_S)
         n_leaving++;
     if (n && n_leaving == 0)
-        n_leaving = sort_by_most(placed, n, payer_of(user)) / 2;
+        n_leaving = keep_most(placed, n, user) / 2;
     n_leaving = min_of(n_leaving, LEAVING_MAX);
     for (uint32_t i = 0; i < n_leaving; i++)
         forget_places(of, placed[i].pid);

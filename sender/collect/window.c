@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
-#include "sender/foreign/payer.h"
 
 /* What makes two hits the same sample; no padding, it is compared as bytes. */
 struct same {
@@ -136,8 +135,7 @@ uint32_t window_file(struct window *w, uint32_t number, const struct binary_key 
 
 static bool has_room(const struct window *w, const struct process *process)
 {
-    return w->n_open < WINDOW_OPEN_MAX ||
-           w->open_of[payer_of(process->user) % WINDOW_USERS] + 1 < w->open_of[w->most];
+    return w->n_open < WINDOW_OPEN_MAX || w->open.of[holder_of(process->user)] + 1 < w->open.of[w->open.most];
 }
 
 bool window_wants(const struct window *w, uint32_t file, const struct process *process)
@@ -150,14 +148,11 @@ bool window_wants(const struct window *w, uint32_t file, const struct process *p
 static void make_room(struct window *w)
 {
     uint32_t i = w->file.n - 1;
-    while (w->file.p[i].fd < 0 || w->file.p[i].user != w->most)
+    while (w->file.p[i].fd < 0 || w->file.p[i].holder != w->open.most)
         i--;
     close(take_fd(&w->file.p[i].fd));
     w->n_open--;
-    w->open_of[w->most]--;
-    for (uint32_t user = 0; user < WINDOW_USERS; user++)
-        if (w->open_of[user] > w->open_of[w->most])
-            w->most = user;
+    holdings_take(&w->open, w->open.most, 1);
 }
 
 void window_met(struct window *w, uint32_t file, const struct process *process, struct bytes path, int fd)
@@ -178,10 +173,9 @@ void window_met(struct window *w, uint32_t file, const struct process *process, 
     if (w->n_open == WINDOW_OPEN_MAX)
         make_room(w);
     f->fd = fd;
-    f->user = payer_of(process->user) % WINDOW_USERS;
+    f->holder = holder_of(process->user);
     w->n_open++;
-    if (++w->open_of[f->user] > w->open_of[w->most])
-        w->most = f->user;
+    holdings_add(&w->open, f->holder, 1);
 }
 
 uint32_t window_word(struct window *w, const struct process *process, const struct sample_frame *frame,
@@ -247,7 +241,7 @@ static void let_go(struct window *w)
     vec_clear(&w->file);
     vec_clear(&w->process);
     w->n_open = 0;
-    memset(w->open_of, 0, sizeof w->open_of);
+    w->open = (struct holdings){0};
 }
 
 void window_clear(struct window *w)

@@ -18,6 +18,7 @@
 #include "bpf/sample.h"
 #include "proto/base/intern.h"
 #include "proto/base/vec.h"
+#include "sender/foreign/holdings.h"
 #include "sender/procs/procs.h"
 #include "sender/runtimes/words.h"
 #include "sender/symbolize/binaries.h"
@@ -53,9 +54,8 @@ struct frame {
 #define WINDOW_BYTES_MAX (256u << 20)
 /* Files that a window keeps open; two windows' are far below the descriptors main.c asks for. When all are,
  * who has fewer than another user has one of his closed: nobody's programs, however many, take others' names.
- * Users are told apart by the low bits of their numbers. */
+ */
 #define WINDOW_OPEN_MAX 256u
-#define WINDOW_USERS    64u
 
 /* Words of runtimes; what is above is a frame without a name. */
 #define WINDOW_WORDS_MAX 262144u
@@ -81,10 +81,10 @@ struct window_process {
 struct window_file {
     uint32_t number; /* the collector's own, for window_file */
     struct binary_key key;
-    int fd;        /* the window's, or whoever took it and put -1 here; -1: could not be opened */
-    uint32_t user; /* whose it counts as while it is open (WINDOW_USERS) */
-    uint32_t pid;  /* where it was met last … */
-    char *path;    /* … and as what; never NULL */
+    int fd;         /* the window's, or whoever took it and put -1 here; -1: could not be opened */
+    uint8_t holder; /* whose it counts as while it is open */
+    uint32_t pid;   /* where it was met last … */
+    char *path;     /* … and as what; never NULL */
 };
 
 /* A runtime's word. */
@@ -119,14 +119,13 @@ struct window {
     VEC(struct window_time) time;
     VEC(struct window_process) process;
     VEC(struct window_file) file;
-    uint32_t n_open;                /* of the files … */
-    uint32_t open_of[WINDOW_USERS]; /* … by user */
-    uint32_t most;                  /* of these, one that has most */
-    struct intern words;            /* by process and struct sample_frame */
-    VEC(struct window_word) word;   /* by number in words */
-    size_t bytes;                   /* of samples and stacks, about */
-    uint64_t dropped;               /* since the last clear: over a limit, or memory was out */
-    uint64_t unwanted;              /* hits that are not to be sent (targets_thin) */
+    uint32_t n_open;              /* of the files … */
+    struct holdings open;         /* … by user */
+    struct intern words;          /* by process and struct sample_frame */
+    VEC(struct window_word) word; /* by number in words */
+    size_t bytes;                 /* of samples and stacks, about */
+    uint64_t dropped;             /* since the last clear: over a limit, or memory was out */
+    uint64_t unwanted;            /* hits that are not to be sent (targets_thin) */
 };
 
 #define WINDOW_NO_TIME    UINT32_MAX

@@ -26,6 +26,7 @@
 #include "proto/base/vec.h"
 #include "sender/foreign/allowance.h"
 #include "sender/foreign/errand.h"
+#include "sender/foreign/holdings.h"
 #include "sender/procs/procs.h"
 
 struct word {
@@ -473,21 +474,17 @@ void words_sweep(struct words *w, uint64_t now)
             drop(w, i--);
 }
 
-/* Users are told apart by the low bits of their numbers. */
-#define USERS 64u
-
 /* The table with most text of the user's whose tables have most. */
 static uint32_t with_most_text(const struct words *w)
 {
-    size_t of_user[USERS] = {0}, most_n = 0;
-    uint32_t user = 0, most = 0;
+    struct holdings text = {0};
+    size_t most_n = 0;
+    uint32_t most = 0;
     for (uint32_t i = 0; i < w->tables.n; i++)
-        of_user[w->tables.p[i]->of.user % USERS] += atomic_load(&w->tables.p[i]->n_text);
-    for (uint32_t i = 1; i < USERS; i++)
-        user = of_user[i] > of_user[user] ? i : user;
+        holdings_add(&text, holder_of(w->tables.p[i]->of.user), atomic_load(&w->tables.p[i]->n_text));
     for (uint32_t i = 0; i < w->tables.n; i++) {
         size_t n = atomic_load(&w->tables.p[i]->n_text);
-        if (w->tables.p[i]->of.user % USERS == user && n > most_n) {
+        if (holder_of(w->tables.p[i]->of.user) == text.most && n > most_n) {
             most = i;
             most_n = n;
         }

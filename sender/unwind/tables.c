@@ -16,13 +16,11 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "sender/foreign/holdings.h"
 
 #define FILE_SLOTS (2 * UNWIND_FILES)
 #define RULE_SLOTS (2 * UNWIND_RULES)
 #define TOMB       UINT16_MAX
-
-/* Users are told apart by this many; of more, some share what they may have. */
-#define ACCOUNTS 64u
 
 /* Of all blocks, or rules, this part is made free at a time. */
 #define PART_FREED 16u
@@ -32,11 +30,6 @@ struct file {
     struct unwind_file is; /* serial 0: there is none in this place */
     uint64_t gone;         /* when the one before left */
     uint16_t next;         /* with the same hash; 0: none */
-};
-
-/* What a user has. */
-struct account {
-    uint32_t blocks, rules;
 };
 
 struct tables {
@@ -50,11 +43,11 @@ struct tables {
     uint32_t n_leaving;
     uint64_t made_shards;
     struct unwind_row *open[UNWIND_SHARDS];
-    uint8_t owner[UNWIND_PAGES]; /* of each page: its account */
+    uint8_t owner[UNWIND_PAGES]; /* of each page: who holds it */
     uint32_t turn;               /* where to look for a page that leaves, of many equal ones */
-    struct account account[ACCOUNTS];
+    struct holdings blocks, rules;
     uint32_t rule_count[UNWIND_RULES]; /* rows that name it */
-    uint8_t rule_owner[UNWIND_RULES];  /* the account that made it */
+    uint8_t rule_owner[UNWIND_RULES];  /* who made it */
     uint16_t rule_slot[RULE_SLOTS];    /* rule + 1, 0 empty, TOMB deleted */
     uint32_t next_rule;                /* where to look for a free one */
     struct tables_counts counts;
@@ -176,7 +169,7 @@ static uint32_t rule_number(struct tables *t, const struct unwind_rule *rule, ui
             continue;
         t->backend.rule[number] = *rule;
         t->rule_owner[number] = owner;
-        t->account[owner].rules++;
+        holdings_add(&t->rules, owner, 1);
         t->rule_slot[tomb != UINT32_MAX ? tomb : slot] = (uint16_t)(number + 1);
         t->counts.rules++;
         return number;
@@ -193,7 +186,7 @@ static void rule_give(struct tables *t, uint32_t number, uint32_t rows)
     while (t->rule_slot[slot] != number + 1)
         slot = (slot + 1) % RULE_SLOTS;
     t->rule_slot[slot] = TOMB;
-    t->account[t->rule_owner[number]].rules--;
+    holdings_take(&t->rules, t->rule_owner[number], 1);
     t->counts.rules--;
 }
 
@@ -269,7 +262,7 @@ static uint32_t leave(struct tables *t, uint32_t i, uint64_t now)
     bits_set(t->leaving, UNWIND_PAGE_BLOCK(entry), n);
     t->n_leaving += n;
     t->left = now;
-    t->account[t->owner[i]].blocks -= n;
+    holdings_take(&t->blocks, t->owner[i], n);
     t->counts.pages--;
     return n;
 }
@@ -311,18 +304,6 @@ static uint32_t evict_of(struct tables *t, uint8_t owner, uint32_t wanted, uint6
     return left;
 }
 
-/* Who has most of the blocks, or of the rules. */
-static uint8_t heaviest(const struct tables *t, bool by_rules)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 1; i < ACCOUNTS; i++) {
-        const struct account *a = &t->account[i], *b = &t->account[most];
-        if (by_rules ? a->rules > b->rules : a->blocks > b->blocks)
-            most = i;
-    }
-    return (uint8_t)most;
-}
-
 static int make_room(struct tables *t, bool of_rules, uint64_t now)
 {
     if (t->n_leaving > 0)
@@ -330,7 +311,7 @@ static int make_room(struct tables *t, bool of_rules, uint64_t now)
     uint32_t wanted = t->max_blocks / PART_FREED;
     uint32_t left = of_rules ? 0 : evict_old(t, wanted, now);
     if (left < wanted / 4)
-        left += evict_of(t, heaviest(t, of_rules), wanted / 4, now);
+        left += evict_of(t, of_rules ? t->rules.most : t->blocks.most, wanted / 4, now);
     if (left == 0)
         t->counts.refused++;
     return left ? TABLES_LATER : -ENOSPC;
@@ -499,7 +480,7 @@ int tables_load(struct tables *t, const struct unwind_file *file, uint32_t page,
                 uint32_t user, uint64_t now)
 {
     uint32_t name = UNWIND_PAGE_NAME(file->serial, page), n = (rows->n + 3) / 4 * 4;
-    uint8_t owner = (uint8_t)(hash_mix(user, 0) % ACCOUNTS);
+    uint8_t owner = holder_of(user);
     uint32_t n_blocks = (n + UNWIND_BLOCK_ROWS - 1) / UNWIND_BLOCK_ROWS, block = 0;
     uint16_t number[ROWS_RULES_MAX];
     int r;
@@ -523,7 +504,7 @@ int tables_load(struct tables *t, const struct unwind_file *file, uint32_t page,
         (void)leave(t, i, now);
     }
     t->owner[i] = owner;
-    t->account[owner].blocks += n_blocks;
+    holdings_add(&t->blocks, owner, n_blocks);
     t->counts.pages++;
     put(place_of(t, i), UNWIND_PAGE(name, block, n) | (now >> UNWIND_USED_SHIFT) << 56);
     return 0;

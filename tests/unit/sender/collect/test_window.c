@@ -177,7 +177,7 @@ UNIT(one_user_s_files_leave_others_room)
     uint32_t n_open = 0, n_root = 0;
     for (uint32_t i = 0; i < w.file.n; i++) {
         n_open += w.file.p[i].fd >= 0;
-        n_root += w.file.p[i].fd >= 0 && w.file.p[i].user == 0;
+        n_root += w.file.p[i].fd >= 0 && w.file.p[i].holder == holder_of(0);
     }
     ck_assert_uint_eq(n_open, WINDOW_OPEN_MAX);
     ck_assert_uint_eq(n_root, 10);

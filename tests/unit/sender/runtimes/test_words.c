@@ -269,7 +269,7 @@ UNIT(a_process_with_too_many_begins_anew)
     end(w);
 }
 
-/* A name and a file of 500 bytes for each word, of several processes of a user's. */
+/* A name and a file of 500 bytes for each word, of several processes of two users'. */
 UNIT(names_take_no_more_than_they_may_and_leave_others_theirs)
 {
     const uint32_t n = 17000;
@@ -282,7 +282,7 @@ UNIT(names_take_no_more_than_they_may_and_leave_others_theirs)
     for (uint32_t i = 1; i < n; i++) {
         frame = word_at(i, 0);
         of.serial = 1 + i % 8;
-        of.user = 64 * (i % 2); /* two whose low bits are the same */
+        of.user = 2 * (i % 2);
         word = words_ask(w, &of, &frame, 1);
         unit_made(word);
         word_let_go(word);
