@@ -2,38 +2,15 @@
 #include "gateway/access/policy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/buffer.h"
+#include "proto/base/file.h"
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
 
 /* ---- files ---- */
-
-/* Whole, bounded; ret is the caller's to wipe and release. */
-static int read_file(const char *path, struct buffer *ret, struct error *e)
-{
-    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_set(e, -errno, "%s: %s", path, strerror(errno));
-    int r = buffer_reserve(ret, CREDENTIALS_FILE_MAX + 1); /* at once: growing would leave copies behind */
-    if (r < 0)
-        return error_set(e, r, "%s: out of memory", path);
-    for (;;) {
-        ssize_t n = read(fd, ret->p + ret->n, CREDENTIALS_FILE_MAX + 1 - ret->n);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return error_set(e, -errno, "%s: %s", path, strerror(errno));
-        if (n == 0)
-            return 0;
-        ret->n += (size_t)n;
-        if (ret->n > CREDENTIALS_FILE_MAX)
-            return error_set(e, -EFBIG, "%s: larger than %u bytes", path, CREDENTIALS_FILE_MAX);
-    }
-}
 
 static void wipe(struct buffer *b)
 {
@@ -45,7 +22,10 @@ static void wipe(struct buffer *b)
 static int load_file(const char *path, struct credentials *c, struct digester *d, struct error *e)
 {
     struct buffer text = BUFFER_INIT(0);
-    int r = read_file(path, &text, e);
+    int r = buffer_reserve(&text, CREDENTIALS_FILE_MAX + 1); /* at once: growing would leave copies behind */
+    r = r < 0 ? error_set(e, r, "%s: out of memory", path) : file_read(path, CREDENTIALS_FILE_MAX, &text, e);
+    if (r > 0)
+        r = -r;
     if (r == 0) {
         r = d ? credentials_add_tokens(c, d, buffer_bytes(&text), e)
               : credentials_add_users(c, buffer_bytes(&text), e);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/base/file.h"
 #include "proto/base/macros.h"
 #include "proto/base/mapping.h"
 #include "proto/coding/coding.h"
@@ -17,8 +18,7 @@
 #include "proto/otlp/json/profiles.h"
 #include "proto/pprof/legacy.h"
 
-#define CAPTURE_MAX (1u << 30)         /* bytes of one capture, plain */
-#define ZSTD_MAGIC  "\x28\xb5\x2f\xfd" /* RFC 8878 section 3.1.1 */
+#define ZSTD_MAGIC "\x28\xb5\x2f\xfd" /* RFC 8878 section 3.1.1 */
 
 static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .depth = 64};
 
@@ -30,24 +30,15 @@ struct input {
     struct buffer buffer;
 };
 
-static int read_stream(const char *path, FILE *f, struct buffer *out, struct error *e)
+static int read_stream(const char *path, int fd, struct buffer *out, struct error *e)
 {
-    int r = 0;
-    size_t n;
-    do {
-        uint8_t *at = buffer_cursor(out, 1 << 16);
-        n = at ? fread(at, 1, 1 << 16, f) : 0;
-        out->n += n;
-        if (!at)
-            r = error_set(e, -EFBIG, "%s: longer than 1 GiB, or out of memory", path);
-    } while (n > 0);
-    if (r == 0 && ferror(f))
-        r = error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
-    if (r == 0 && buffer_reserve(out, PROFILES_PADDING) < 0)
-        r = error_set(e, -ENOMEM, "out of memory");
-    if (r == 0)
-        memset(out->p + out->n, 0, PROFILES_PADDING);
-    return r;
+    int r = file_read_from(fd, path, CAPTURE_MAX, out, e);
+    if (r != 0)
+        return r > 0 ? -r : r;
+    if (buffer_reserve(out, PROFILES_PADDING) < 0)
+        return error_set(e, -ENOMEM, "out of memory");
+    memset(out->p + out->n, 0, PROFILES_PADDING);
+    return 0;
 }
 
 static int open_input(const char *path, struct input *in, struct error *e)
@@ -59,7 +50,7 @@ static int open_input(const char *path, struct input *in, struct error *e)
     if (r < 0)
         r = error_set(e, r, "out of memory");
     else if (r == MAPPING_NONE)
-        r = read_stream(path, f, &in->buffer, e);
+        r = read_stream(path, fileno(f), &in->buffer, e);
     else if (in->pages.bytes.n > CAPTURE_MAX)
         r = error_set(e, -EFBIG, "%s: longer than 1 GiB", path);
     in->bytes = in->pages.room ? in->pages.bytes : buffer_bytes(&in->buffer);

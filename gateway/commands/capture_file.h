@@ -12,6 +12,8 @@
 #include "proto/base/mapping.h"
 #include "proto/otlp/view/profiles.h"
 
+#define CAPTURE_MAX (1u << 30) /* bytes of one capture, plain */
+
 struct capture_request {
     struct bytes body;           /* protobuf, with PROFILES_PADDING readable bytes behind it */
     enum profiles_layout layout; /* that it is known to have; UNKNOWN: that is to be found out */

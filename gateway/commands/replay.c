@@ -16,6 +16,7 @@
 #include "gateway/commands/command.h"
 #include "proto/base/arena.h"
 #include "proto/base/clock.h"
+#include "proto/base/file.h"
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
 #include "proto/client/client.h"
@@ -141,20 +142,8 @@ static int send_capture(void *context, const struct capture_request *request)
 static int send_metrics(struct replay *p, const char *path)
 {
     cleanup(buffer_release) struct buffer body = BUFFER_INIT(0);
-    FILE *f = fopen(path, "re");
-    int r = f ? 0 : error_set(p->e, -errno, "%s: %s", path, strerror(errno));
-    for (size_t n = 1; r == 0 && n > 0; body.n += n) {
-        uint8_t *at = buffer_cursor(&body, 65536);
-        n = at ? fread(at, 1, 65536, f) : 0;
-        r = !at         ? error_set(p->e, -ENOMEM, "out of memory")
-            : ferror(f) ? error_set(p->e, -EIO, "%s: cannot be read", path)
-                        : 0;
-    }
-    if (f)
-        fclose(f);
-    if (r == 0)
-        r = send_one(p, OTLP_METRICS, buffer_bytes(&body), path);
-    return r;
+    const int r = file_read(path, CAPTURE_MAX, &body, p->e);
+    return r == 0 ? send_one(p, OTLP_METRICS, buffer_bytes(&body), path) : r > 0 ? -r : r;
 }
 
 static int send_file(struct replay *p, const char *path)

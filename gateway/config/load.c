@@ -7,6 +7,7 @@
 
 #include "gateway/config/config.h"
 #include "gateway/config/rows.h"
+#include "proto/base/file.h"
 #include "proto/base/macros.h"
 #include "proto/base/nearest.h"
 #include "proto/base/settings/file.h"
@@ -252,11 +253,11 @@ int config_parse(struct config *c, const char *name, struct bytes yaml, struct e
 int config_read(const char *path, struct buffer *ret, struct error *e)
 {
     const size_t was = ret->n;
-    int r = settings_file_read(path, ret, e);
+    int r = file_read(path, SETTINGS_FILE_MAX, ret, e);
     if (r == 0 && ret->n == was)
         return error_set(e, -EINVAL, "%s: empty, as a file that is just being written, or a pipe read before",
                          path);
-    return r == 0 ? 0 : error_prefix(e, r == SETTINGS_UNREADABLE ? -EINVAL : r, "cannot read ");
+    return r > 0 ? -EINVAL : r;
 }
 
 int config_load(struct config *c, const char *path, struct error *e)
@@ -291,7 +292,7 @@ void config_place(const struct config *c, const char *key, struct error *e)
     cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     struct settings_file *file = NULL;
     struct error ignored;
-    if (c->path && !is_changed(c, key) && settings_file_read(c->path, &text, &ignored) == 0 &&
+    if (c->path && !is_changed(c, key) && file_read(c->path, SETTINGS_FILE_MAX, &text, &ignored) == 0 &&
         settings_file_open(&file, c->path, buffer_bytes(&text), &options, &ignored) == 0) {
         const struct settings_node *at = settings_seek(file, key);
         struct settings_place place = at ? settings_place(at) : (struct settings_place){1, 1};

@@ -194,10 +194,6 @@ static int convert(const struct convert_arguments *a, const char *path)
         return EXIT_USAGE;
     }
     int code = EXIT_USAGE, r;
-    if (n > RULES_FILE_MAX) {
-        fprintf(stderr, "profgate rules from-connector: %s: longer than 1 MiB\n", path);
-        return code;
-    }
     r = connector_config_read(&c, path, bytes_of(text, n), a->connector, &e);
     if (r == 0) {
         FILE *out = open_memstream(&rules, &n_rules);

@@ -13,18 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/file.h"
 #include "proto/base/macros.h"
 
 static uint64_t number_in(const char *path)
 {
-    uint64_t n = UINT64_MAX;
-    FILE *f = fopen(path, "re");
+    uint64_t n;
+    char text[32];
+    file_text(path, text, sizeof text);
     /* No limit is "max", or of version 1 LONG_MAX cut to pages. */
-    if (f && (fscanf(f, "%" SCNu64, &n) != 1 || n > INT64_MAX / 2))
-        n = UINT64_MAX;
-    if (f)
-        fclose(f);
-    return n;
+    return sscanf(text, "%" SCNu64, &n) == 1 && n <= INT64_MAX / 2 ? n : UINT64_MAX;
 }
 
 /* Of this cgroup and all around it; `path` is used up. */

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "gateway/run/series_names.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/nearest.h"
@@ -46,26 +48,14 @@ static int complain(struct collect *c, const char *list, uint32_t i, struct erro
 
 char *rule_file_read(const char *path, size_t *ret_n, struct error *e)
 {
-    FILE *f = fopen(path, "rbe");
-    if (!f) {
-        error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
-        return NULL;
-    }
-    char *text = malloc(RULES_FILE_MAX + 1);
-    size_t n = text ? fread(text, 1, RULES_FILE_MAX + 1, f) : 0;
-    bool bad = !text || ferror(f);
-    const int why = errno;
-    fclose(f);
-    if (bad && text && why == EISDIR)
-        error_set(e, -EISDIR, "%s is a folder: name its files, %s/*.rules", path, path);
-    else if (bad)
-        error_set(e, -EIO, "cannot read %s: %s", path, text ? strerror(why) : "out of memory");
-    if (bad) {
-        free(text);
-        return NULL;
-    }
-    *ret_n = n;
-    return text;
+    struct buffer text = BUFFER_INIT(0);
+    struct stat is;
+    if (file_read(path, RULES_FILE_MAX, &text, e) == 0)
+        return (char *)buffer_take(&text, ret_n);
+    if (stat(path, &is) == 0 && S_ISDIR(is.st_mode))
+        error_set(e, 0, "%s is a folder: name its files, %s/*.rules", path, path);
+    buffer_release(&text);
+    return NULL;
 }
 
 /* Takes the text over. */

@@ -19,8 +19,7 @@ struct rule_files {
     uint32_t n_warnings; /* that were shown: of what is without effect */
 };
 
-/* One rule file's bytes, the caller's to free; one byte more than RULES_FILE_MAX at most, so that the
- * compiler can say that it is too long. NULL with *e set. */
+/* One rule file's bytes, RULES_FILE_MAX at most, the caller's to free. NULL with *e set. */
 char *rule_file_read(const char *path, size_t *ret_n, struct error *e);
 
 /* Whoever wants to hear of all that rules.builtin, rules.files and rules.enable name wrongly, each with its

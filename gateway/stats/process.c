@@ -9,15 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The whole of a small file as a string; "" when it cannot be read. */
-static void slurp(const char *path, char *text, size_t cap)
-{
-    FILE *f = fopen(path, "re");
-    size_t n = f ? fread(text, 1, cap - 1, f) : 0;
-    text[n] = 0;
-    if (f)
-        fclose(f);
-}
+#include "proto/base/file.h"
 
 static double boot_time(void)
 {
@@ -54,7 +46,7 @@ void process_facts_read(struct process_facts *ret)
     double hz = ticks > 0 ? (double)ticks : 100;
 
     *ret = (struct process_facts){0};
-    slurp("/proc/self/stat", text, sizeof text);
+    file_text("/proc/self/stat", text, sizeof text);
     const char *rest = strrchr(text, ')'); /* the command's name may hold anything, parentheses too */
     if (rest && sscanf(rest + 1,
                        " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64

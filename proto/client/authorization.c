@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/base/file.h"
 #include "proto/client/basic.h"
+
+/* Bytes: far more than tokens and passwords have. */
+#define SECRET_MAX 1023u
 
 static int put(const char *username, struct bytes secret, struct buffer *out)
 {
@@ -19,17 +23,14 @@ static int put(const char *username, struct bytes secret, struct buffer *out)
 
 int authorization_from_file(const char *username, const char *file, struct buffer *out, struct error *e)
 {
-    char secret[1024];
-    FILE *f = fopen(file, "re");
-    if (!f)
-        return error_set(e, -EINVAL, "cannot read %s: %s", file, strerror(errno));
-    size_t n = fread(secret, 1, sizeof secret, f);
-    bool ok = !ferror(f) && n < sizeof secret;
-    fclose(f);
-    while (n > 0 && (secret[n - 1] == '\n' || secret[n - 1] == '\r'))
-        n--;
-    if (!ok || n == 0 || memchr(secret, '\n', n))
-        return error_set(e, -EINVAL, "%s is not one line of up to %zu bytes", file, sizeof secret - 1);
-    int r = put(username, bytes_of(secret, n), out);
+    cleanup(buffer_release) struct buffer secret = BUFFER_INIT(0);
+    int r = file_read(file, SECRET_MAX, &secret, e);
+    if (r != 0)
+        return r > 0 ? -EINVAL : r;
+    while (secret.n > 0 && (secret.p[secret.n - 1] == '\n' || secret.p[secret.n - 1] == '\r'))
+        secret.n--;
+    if (secret.n == 0 || memchr(secret.p, '\n', secret.n))
+        return error_set(e, -EINVAL, "%s is not one line", file);
+    r = put(username, buffer_bytes(&secret), out);
     return r < 0 ? error_set(e, r, "out of memory") : 0;
 }

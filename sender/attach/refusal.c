@@ -3,7 +3,6 @@
 
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,21 +11,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "proto/base/file.h"
 #include "proto/base/macros.h"
 #include "sender/attach/features.h"
 
 static bool has(const struct refusal_facts *f, int capability)
 {
     return f->capabilities >> capability & 1;
-}
-
-/* The beginning of a small file as text. */
-static size_t slurp(const char *path, char *to, size_t room)
-{
-    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, to, room - 1);
-    to[n > 0 ? n : 0] = 0;
-    return n > 0 ? (size_t)n : 0;
 }
 
 uint64_t refusal_capabilities(struct bytes status)
@@ -45,14 +36,14 @@ void refusal_facts(struct refusal_facts *ret)
 {
     struct refusal_facts f = {.perf_event_paranoid = -1};
     char text[4096];
-    size_t n = slurp("/proc/self/status", text, sizeof text);
+    size_t n = file_text("/proc/self/status", text, sizeof text);
     f.capabilities = n ? refusal_capabilities(bytes_of(text, n)) : UINT64_MAX;
-    if (slurp("/proc/sys/kernel/perf_event_paranoid", text, sizeof text))
+    if (file_text("/proc/sys/kernel/perf_event_paranoid", text, sizeof text))
         f.perf_event_paranoid = atoi(text);
     f.has_sys = access("/sys/kernel", F_OK) == 0;
     f.has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
     f.has_lockdown =
-        slurp("/sys/kernel/security/lockdown", text, sizeof text) && strstr(text, "[confidentiality]");
+        file_text("/sys/kernel/security/lockdown", text, sizeof text) && strstr(text, "[confidentiality]");
     struct rlimit memlock;
     f.memlock = UINT64_MAX;
     if (features().memlock && getrlimit(RLIMIT_MEMLOCK, &memlock) == 0 && memlock.rlim_cur != RLIM_INFINITY)

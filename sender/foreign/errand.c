@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
@@ -249,9 +250,7 @@ static bool is_running(const struct runner *r)
     if (!r->is_away)
         return true;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)r->tid);
-    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    text[max_of(n, (ssize_t)0)] = '\0';
+    file_text(path, text, sizeof text);
     const char *name_end = strrchr(text, ')'); /* proc_pid_stat(5): PID (NAME) STATE */
     return name_end && name_end[1] == ' ' && name_end[2] == 'R';
 }

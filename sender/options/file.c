@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/base/file.h"
 #include "proto/base/nearest.h"
 #include "proto/base/settings/file.h"
 #include "sender/options/rows.h"
@@ -165,8 +166,8 @@ int options_file_read(struct options *o, const char *path, char *(*getvar)(const
     const struct settings_file_options options = {.arena = &o->arena, .getvar = getvar, .lines_only = true};
     cleanup(buffer_release) struct buffer text = BUFFER_INIT(0);
     struct reading r = {.o = o};
-    int result = settings_file_read(path, &text, e);
-    if (result == SETTINGS_UNREADABLE)
+    int result = file_read(path, SETTINGS_FILE_MAX, &text, e);
+    if (result > 0)
         result = -EINVAL; /* it is the user who named the file */
     if (result == 0 && text.n && !(o->text = arena_copy(&o->arena, buffer_bytes(&text))).p)
         result = error_set(e, -ENOMEM, "out of memory");

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/foreign/payer.h"
@@ -20,11 +20,9 @@
 
 static int64_t boot_offset(const char *root)
 {
-    char path[PATH_MAX], text[256] = "";
+    char path[PATH_MAX], text[256];
     snprintf(path, sizeof path, "%s/self/timens_offsets", root);
-    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
-        return 0;
+    file_text(path, text, sizeof text);
     const char *line = strstr(text, "boottime");
     long long seconds, nanoseconds;
     if (!line || sscanf(line, "boottime %lld %lld", &seconds, &nanoseconds) != 2 ||

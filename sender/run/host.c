@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/run/host.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/file.h"
 #include "proto/base/macros.h"
 #include "sender/foreign/errand.h"
 
@@ -20,21 +20,13 @@ static const char *arch_of(const char *machine)
     return strcmp(machine, "aarch64") == 0 ? "arm64" : machine;
 }
 
-static size_t read_file(const char *path, char *to, size_t room)
-{
-    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, to, room - 1);
-    to[n > 0 ? n : 0] = 0;
-    return n > 0 ? (size_t)n : 0;
-}
-
 /* host.id is the machine-id where there is no cloud to ask (semantic conventions, "Host"). */
 static void read_names(struct host *h)
 {
     char text[4096];
-    read_file("/etc/machine-id", h->id, sizeof h->id);
+    file_text("/etc/machine-id", h->id, sizeof h->id);
     h->id[strcspn(h->id, "\n")] = 0;
-    read_file("/etc/os-release", text, sizeof text);
+    file_text("/etc/os-release", text, sizeof text);
     static const char label[] = "PRETTY_NAME=\"";
     const char *at = strstr(text, label);
     if (at) {
@@ -53,11 +45,10 @@ void host_read(struct host *ret)
         snprintf(h.machine, sizeof h.machine, "%.64s", arch_of(name.machine));
     }
     read_names(&h);
-    uint8_t notes[4096];
-    autoclose int fd = open("/sys/kernel/notes", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, notes, sizeof notes);
+    char notes[4096];
+    const size_t n = file_text("/sys/kernel/notes", notes, sizeof notes);
     if (n > 0)
-        request_kernel_build_id(bytes_of(notes, (size_t)n), h.kernel_build_id, sizeof h.kernel_build_id);
+        request_kernel_build_id(bytes_of(notes, n), h.kernel_build_id, sizeof h.kernel_build_id);
     *ret = h;
 }
 
@@ -82,10 +73,10 @@ uint64_t host_own_cpu(void)
 
 size_t host_own_memory(void)
 {
-    char text[128] = "";
+    char text[128];
     unsigned long pages = 0;
-    autoclose int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0 || sscanf(text, "%*u %lu", &pages) != 1)
+    file_text("/proc/self/statm", text, sizeof text);
+    if (sscanf(text, "%*u %lu", &pages) != 1)
         return 0;
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }

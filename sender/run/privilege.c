@@ -2,7 +2,6 @@
 #include "sender/run/privilege.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 
@@ -53,9 +53,8 @@ static const struct {
 /* The number in a file of /proc/sys, or -1. */
 static int read_setting(const char *path)
 {
-    char text[16] = "";
-    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && read(fd, text, sizeof text - 1) > 0 ? atoi(text) : -1;
+    char text[16];
+    return file_text(path, text, sizeof text) ? atoi(text) : -1;
 }
 
 /* kernel: Documentation/admin-guide/LSM/Yama.rst: not even with CAP_SYS_PTRACE. */

@@ -2,7 +2,6 @@
 #include "sender/run/surroundings.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -14,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "sender/options/filter.h"
@@ -24,13 +24,6 @@
 static struct bytes read_link(const char *path, char *to, size_t room)
 {
     ssize_t n = readlink(path, to, room);
-    return bytes_of(to, n > 0 ? (size_t)n : 0);
-}
-
-static struct bytes read_text(const char *path, char *to, size_t room)
-{
-    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, to, room);
     return bytes_of(to, n > 0 ? (size_t)n : 0);
 }
 
@@ -61,9 +54,8 @@ uint64_t surroundings_memory(const char *root, struct bytes cgroup)
     for (size_t top = strlen(root); strlen(path) > top; *strrchr(path, '/') = 0) {
         char *name = path + strlen(path);
         memcpy(name, "/memory.max", sizeof "/memory.max");
-        struct bytes limit = read_text(path, text, sizeof text - 1);
+        file_text(path, text, sizeof text);
         *name = 0;
-        text[limit.n] = 0;
         char *behind;
         uint64_t value = strtoull(text, &behind, 10);
         if (behind != text)
@@ -76,8 +68,8 @@ static void check_memory(void)
 {
     char text[4096];
     const char *root = filter_cgroup_root();
-    uint64_t limit =
-        root ? surroundings_memory(root, read_text("/proc/self/cgroup", text, sizeof text)) : UINT64_MAX;
+    const size_t n = file_text("/proc/self/cgroup", text, sizeof text);
+    uint64_t limit = root ? surroundings_memory(root, bytes_of(text, n)) : UINT64_MAX;
     if (limit < SURROUNDINGS_MEMORY_MIN)
         log_warn(
             "the memory limit of our cgroup is %llu MiB: profsend may be killed for want of memory, or lose "

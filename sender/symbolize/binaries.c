@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/foreign/errand.h"
@@ -84,13 +85,11 @@ struct binaries *binaries_new(void)
 
 void binaries_configure(struct binaries *b, const struct binaries_options *options)
 {
-    char text[37] = "";
+    char text[37];
     b->options = *options;
     b->store_after = STORE_FIRST_NS;
     b->store_at = clock_monotonic() + b->store_after;
-    autoclose int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
-        return;
+    file_text("/proc/sys/kernel/random/boot_id", text, sizeof text);
     for (uint32_t i = 0, n = 0; text[i] && n < 2 * sizeof b->boot; i++) {
         int digit = bytes_hex_value((uint8_t)text[i]);
         if (digit >= 0) {

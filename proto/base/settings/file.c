@@ -2,7 +2,6 @@
 #include "proto/base/settings/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
@@ -76,25 +75,6 @@ int settings_go_on(const struct settings_file *f, int r)
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
-
-int settings_file_read(const char *path, struct buffer *ret, struct error *e)
-{
-    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_set(e, SETTINGS_UNREADABLE, "%s: %s", path, strerror(errno));
-    for (ssize_t n = 1; n > 0;) {
-        uint8_t *to = buffer_cursor(ret, 4096);
-        if (!to)
-            return error_set(e, -ENOMEM, "%s: out of memory", path);
-        n = read(fd, to, 4096);
-        if (n < 0)
-            return error_set(e, SETTINGS_UNREADABLE, "%s: %s", path, strerror(errno));
-        ret->n += (size_t)n;
-        if (ret->n > SETTINGS_FILE_MAX)
-            return error_set(e, SETTINGS_UNREADABLE, "%s: longer than 1 MiB", path);
-    }
-    return 0;
-}
 
 #define BEHIND_COLON "a blank belongs behind a key's colon"
 

@@ -30,10 +30,6 @@ struct settings_file_options {
     void *user;
 };
 
-/* Adds the bytes at `path` to `ret`. 0; -ENOMEM; SETTINGS_UNREADABLE with *e "PATH: why". */
-enum { SETTINGS_UNREADABLE = 1 };
-int settings_file_read(const char *path, struct buffer *ret, struct error *e);
-
 /* Makes *ret of a YAML document, which errors call `name`. 0; -EINVAL with *e: it is none, longer than
  * SETTINGS_FILE_MAX, nested deeper than SETTINGS_DEPTH_MAX, has a key twice in one map, or a second document
  * behind it; -ENOMEM. `e` is also where all that follows tells its errors. */
