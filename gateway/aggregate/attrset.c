@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/base/macros.h"
+
 /* A byte that is no UTF-8 becomes so many (U+FFFD). */
 #define REPLACEMENT_LEN 3u
 
@@ -81,7 +83,7 @@ static int by_key_then_place(const void *a, const void *b)
 {
     const struct attr *const *x = a, *const *y = b;
     int r = bytes_compare((*x)->key, (*y)->key);
-    return r ? r : (*x > *y) - (*x < *y);
+    return r ?: order_of(*x, *y);
 }
 
 static int encode_valid(struct buffer *out, const struct attr *attrs, uint32_t n, const struct bounds *b)

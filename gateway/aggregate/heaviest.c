@@ -40,19 +40,15 @@ struct rank {
 static int by_weight(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    if (x->weight != y->weight)
-        return x->weight > y->weight ? -1 : 1;
-    if (x->named != y->named)
-        return x->named ? -1 : 1;
-    return (x->series > y->series) - (x->series < y->series); /* the first to come */
+    /* Of equals the first to come. */
+    return order_of(x->key, y->key) ?: order_of(y->weight, x->weight) ?: order_of(y->named, x->named)
+               ?: order_of(x->series, y->series);
 }
 
 static int by_chosen(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
-    return (x->chosen > y->chosen) - (x->chosen < y->chosen);
+    return order_of(x->chosen, y->chosen);
 }
 
 static uint32_t list_ranks(const struct output *o, struct rank *ranks)

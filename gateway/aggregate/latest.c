@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "proto/base/macros.h"
+
 void latest_init(struct latest *l, struct budget *budget)
 {
     *l = (struct latest){.entry_of = IDMAP_INIT(budget),
@@ -29,9 +31,7 @@ void latest_clear(struct latest *l)
 
 static int compare(const struct aggregate_moment *a, const struct aggregate_moment *b)
 {
-    if (a->time != b->time)
-        return a->time < b->time ? -1 : 1;
-    return (a->arrival > b->arrival) - (a->arrival < b->arrival);
+    return order_of(a->time, b->time) ?: order_of(a->arrival, b->arrival);
 }
 
 static struct latest_newest *newest_of(const struct latest *l, uint32_t resource, uint32_t metric)

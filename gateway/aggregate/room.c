@@ -44,11 +44,8 @@ struct leaving {
 static int by_rank(const void *a, const void *b)
 {
     const struct leaving *x = a, *y = b;
-    if (x->is_regular != y->is_regular)
-        return x->is_regular ? 1 : -1;
-    if (x->share != y->share)
-        return x->share > y->share ? -1 : 1;
-    return (x->last > y->last) - (x->last < y->last);
+    return order_of(x->is_regular, y->is_regular) ?: order_of(y->share, x->share)
+               ?: order_of(x->last, y->last);
 }
 
 /* How long a resource has had nothing added to it before it may go. */

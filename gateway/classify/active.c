@@ -16,12 +16,9 @@ static int compare(const void *a, const void *b, void *view)
 {
     const struct profiles *v = view;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-    if (v->profile.time_unix_nano[i] != v->profile.time_unix_nano[j])
-        return v->profile.time_unix_nano[i] < v->profile.time_unix_nano[j] ? -1 : 1;
-    if (v->profile.duration_nano[i] != v->profile.duration_nano[j])
-        return v->profile.duration_nano[i] < v->profile.duration_nano[j] ? -1 : 1;
-    int order = bytes_compare(v->profile.sibling_id[i], v->profile.sibling_id[j]);
-    return order ? order : (i > j) - (i < j);
+    return order_of(v->profile.time_unix_nano[i], v->profile.time_unix_nano[j])
+               ?: order_of(v->profile.duration_nano[i], v->profile.duration_nano[j])
+               ?: bytes_compare(v->profile.sibling_id[i], v->profile.sibling_id[j]) ?: order_of(i, j);
 }
 
 static int choose_group(struct classify *c, const uint32_t *members, uint32_t n, uint32_t *active)

@@ -243,11 +243,8 @@ static int by_place(const void *a, const void *b, void *view)
 {
     const struct pending *x = a, *y = b;
     const uint64_t *time = ((const struct profiles *)view)->profile.time_unix_nano;
-    if (x->resource != y->resource)
-        return x->resource < y->resource ? -1 : 1;
-    if (x->series != y->series)
-        return x->series < y->series ? -1 : 1;
-    return (time[x->profile] > time[y->profile]) - (time[x->profile] < time[y->profile]);
+    return order_of(x->resource, y->resource) ?: order_of(x->series, y->series)
+               ?: order_of(time[x->profile], time[y->profile]);
 }
 
 /* `combine mean` of a resource and series: profiles of one time are averaged, rounding toward zero, and times

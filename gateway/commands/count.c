@@ -154,8 +154,8 @@ static int compare_values(const struct attr_value *a, const struct attr_value *b
         return a->kind < b->kind ? -1 : 1;
     switch (a->kind) {
     case ATTR_BOOL: return (int)a->boolean - (int)b->boolean;
-    case ATTR_INT: return (a->integer > b->integer) - (a->integer < b->integer);
-    case ATTR_DOUBLE: return (a->real > b->real) - (a->real < b->real);
+    case ATTR_INT: return order_of(a->integer, b->integer);
+    case ATTR_DOUBLE: return order_of(a->real, b->real);
     default: return bytes_compare(a->text, b->text);
     }
 }
@@ -167,7 +167,7 @@ static int compare_attrs(const struct attr *a, uint32_t n_a, const struct attr *
         order = bytes_compare(a[i].key, b[i].key);
         order = order ? order : compare_values(&a[i].value, &b[i].value);
     }
-    return order ? order : (n_a > n_b) - (n_a < n_b);
+    return order ?: order_of(n_a, n_b);
 }
 
 static int by_attrs(const void *a, const void *b)
@@ -185,7 +185,7 @@ static int by_value(const void *a, const void *b)
 {
     const struct metric_point *p = a, *q = b;
     double x = number(p), y = number(q);
-    return x > y ? -1 : x < y ? 1 : compare_attrs(p->attrs, p->n_attrs, q->attrs, q->n_attrs);
+    return order_of(y, x) ?: compare_attrs(p->attrs, p->n_attrs, q->attrs, q->n_attrs);
 }
 
 static void put_in_order(struct metric_batch *batch)

@@ -4,15 +4,14 @@
 #include "gateway/look/judge.h"
 #include "gateway/look/parts.h"
 #include "proto/base/clock.h"
+#include "proto/base/macros.h"
 
 #define JSON "application/json"
 
 int look_by_rank(const void *a, const void *b)
 {
     const struct look_ranked *x = a, *y = b;
-    if (x->value != y->value)
-        return x->value < y->value ? 1 : -1;
-    return (x->group > y->group) - (x->group < y->group);
+    return order_of(y->value, x->value) ?: order_of(x->group, y->group);
 }
 
 /* ---- what answers have in common ----------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "gateway/look/shown.h"
+#include "proto/base/macros.h"
 
 enum { NAME_TOTAL, NAME_OTHER, N_NAMES };
 
@@ -105,9 +106,7 @@ static int draw_all(struct drawing *d)
 static int by_place(const void *a, const void *b)
 {
     const struct bar *x = a, *y = b;
-    if (x->level != y->level)
-        return x->level < y->level ? -1 : 1;
-    return (x->at > y->at) - (x->at < y->at);
+    return order_of(x->level, y->level) ?: order_of(x->at, y->at);
 }
 
 static int64_t number(uint64_t v)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/macros.h"
 
 struct sets {
     const struct look_label_names_of *names;
@@ -133,9 +134,7 @@ struct row {
 static int by_value(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
-    if (x->value != y->value)
-        return x->value < y->value ? 1 : -1;
-    return (x->set > y->set) - (x->set < y->set);
+    return order_of(y->value, x->value) ?: order_of(x->set, y->set);
 }
 
 static int put_sets(const struct sets *s, uint32_t field, struct budget *budget, struct wire_writer *w)

@@ -41,7 +41,7 @@ uint32_t look_rates_take(struct look_rates *r, uint32_t place, uint32_t n)
 static int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return order_of(x, y);
 }
 
 static double level_of(const double demand[LOOK_RATES], double give)

@@ -13,6 +13,7 @@
 #include "gateway/look/epoch_file.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/macros.h"
 
 #define NAME      "epoch-%" PRIu64 ".sqlite"
 #define PATH_ROOM 4096u
@@ -96,7 +97,7 @@ static void set_aside(const struct look_shelf *s, uint64_t id, int why)
 static int by_id(const void *a, const void *b)
 {
     const struct look_shelved *x = a, *y = b;
-    return (x->id > y->id) - (x->id < y->id);
+    return order_of(x->id, y->id);
 }
 
 /* One without a slice is of no use. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "proto/base/macros.h"
 #include "proto/wire/load.h"
 
 #define VARINT_MAX  10u
@@ -11,9 +12,7 @@
 static int by_place(const void *a, const void *b)
 {
     const struct look_pair *x = a, *y = b;
-    if (x->series != y->series)
-        return x->series < y->series ? -1 : 1;
-    return (x->node > y->node) - (x->node < y->node);
+    return order_of(x->series, y->series) ?: order_of(x->node, y->node);
 }
 
 void look_pairs_merge(look_pairs *pairs)

@@ -138,7 +138,7 @@ static int by_share(const void *a, const void *b, void *user)
     const struct stacks *s = user;
     const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
     const double x = stacks_share(s, i), y = stacks_share(s, k);
-    return x < y ? -1 : x > y ? 1 : i < k ? 1 : -1;
+    return order_of(x, y) ?: order_of(k, i);
 }
 
 static int link_children(struct stacks *s)

@@ -10,6 +10,7 @@
 
 #include "gateway/top/words.h"
 #include "proto/base/intern.h"
+#include "proto/base/macros.h"
 
 #define GROUPS_SURE   10u /* processes that have a line before a function has one */
 #define GROUPS_PLAIN  15u /* lines of a section when nothing limits the page */
@@ -169,39 +170,28 @@ static int find_rows(struct table *t)
 static int by_names(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
-    if (x->section != y->section)
-        return x->section < y->section ? -1 : 1;
-    int order = bytes_compare(x->group, y->group);
-    if (order == 0)
-        order = bytes_compare(x->item, y->item);
-    return order ? order : bytes_compare(x->note, y->note);
+    return order_of(x->section, y->section) ?: bytes_compare(x->group, y->group)
+               ?: bytes_compare(x->item, y->item) ?: bytes_compare(x->note, y->note);
 }
 
 static int by_amount(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
-    if (x->is_rest != y->is_rest)
-        return x->is_rest ? 1 : -1;
-    return x->amount != y->amount ? (x->amount > y->amount ? -1 : 1) : by_names(a, b);
+    return order_of(x->is_rest, y->is_rest) ?: order_of(y->amount, x->amount) ?: by_names(a, b);
 }
 
 static int groups_by_amount(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
-    if (x->amount != y->amount)
-        return x->amount > y->amount ? -1 : 1;
-    return bytes_compare(x->items[0].group, y->items[0].group);
+    return order_of(y->amount, x->amount) ?: bytes_compare(x->items[0].group, y->items[0].group);
 }
 
 static int sections_by_amount(const void *a, const void *b)
 {
     const struct section *x = a, *y = b;
     bool x_cpu = bytes_is(x->metric->on, "cpu"), y_cpu = bytes_is(y->metric->on, "cpu");
-    if (x_cpu != y_cpu)
-        return x_cpu ? -1 : 1;
-    if (x->total != y->total)
-        return x->total > y->total ? -1 : 1;
-    return bytes_compare(x->metric->name, y->metric->name);
+    return order_of(y_cpu, x_cpu) ?: order_of(y->total, x->total)
+               ?: bytes_compare(x->metric->name, y->metric->name);
 }
 
 /* Rows that say the same, of several hosts or containers, are one. */

@@ -31,7 +31,7 @@ int bytes_compare(struct bytes a, struct bytes b)
     int r = common > 0 ? memcmp(a.p, b.p, common) : 0;
     if (r != 0)
         return r < 0 ? -1 : 1;
-    return a.n < b.n ? -1 : a.n > b.n;
+    return order_of(a.n, b.n);
 }
 
 char *bytes_dup(struct bytes a)

@@ -67,6 +67,15 @@ static inline void cleanup_close(int *fd)
         PASTE(max_a_, id) > PASTE(max_b_, id) ? PASTE(max_a_, id) : PASTE(max_b_, id); \
     })
 
+/* What a comparison says, as of qsort(3): below 0, 0 or above it, as a is to b. Of several, the first that
+ * differ decide: order_of(x->file, y->file) ?: order_of(x->line, y->line). */
+#define order_of(a, b)                                 \
+    ({                                                 \
+        __auto_type order_a_ = (a);                    \
+        __auto_type order_b_ = (b);                    \
+        (order_a_ > order_b_) - (order_a_ < order_b_); \
+    })
+
 /* Binary search: the first i below n for which `condition`, which i is the name of, holds; n if none. It
  * holds for all behind one that it holds for. */
 #define first_where(n, i, condition)        \

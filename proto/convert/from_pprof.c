@@ -313,7 +313,7 @@ static int compare_labels(const void *a, const void *b, void *context)
     int order = labels[x].key == labels[y].key
                     ? 0
                     : bytes_compare(c->pprof.strings.p[labels[x].key], c->pprof.strings.p[labels[y].key]);
-    return order ? order : x < y ? -1 : 1;
+    return order ?: order_of(x, y);
 }
 
 static bool have_one_unit(struct from_pprof *c, uint32_t from, uint32_t to)

@@ -375,7 +375,7 @@ void file_close(struct file *f)
 static int by_number(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    return order_of(x, y);
 }
 
 static int remove_file(const char *path, const char *ending)

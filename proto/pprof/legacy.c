@@ -629,7 +629,7 @@ static void write_location(struct pprof_writer *w, struct legacy *l, const struc
 static int compare_ids(const void *a, const void *b)
 {
     const struct legacy_location *x = a, *y = b;
-    return (x->id > y->id) - (x->id < y->id);
+    return order_of(x->id, y->id);
 }
 
 static int write_all(struct legacy *l, const char *drop, const char *keep, struct budget *budget,

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/base/macros.h"
 #include "rules/match/parts.h"
 #include "rules/prove/proof_runner.h"
 #include "rules/source/list.h"
@@ -183,10 +184,7 @@ static int by_place(const void *a, const void *b)
 {
     const struct rule_place *x = &((const struct subject *)a)->place,
                             *y = &((const struct subject *)b)->place;
-    if (x->file != y->file)
-        return x->file < y->file ? -1 : 1;
-    return x->line != y->line ? (x->line < y->line ? -1 : 1)
-                              : (x->column > y->column) - (x->column < y->column);
+    return order_of(x->file, y->file) ?: order_of(x->line, y->line) ?: order_of(x->column, y->column);
 }
 
 static int report_all(struct coverage *c, const struct rule_set *set, struct rules_diagnostics *found)

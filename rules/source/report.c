@@ -177,13 +177,8 @@ void report_plain(struct report *r, const char *code, struct rule_place place, c
 static int by_place(const void *a, const void *b)
 {
     const struct rules_diagnostic *x = a, *y = b;
-    if (x->place.file != y->place.file)
-        return x->place.file < y->place.file ? -1 : 1;
-    if (x->place.line != y->place.line)
-        return x->place.line < y->place.line ? -1 : 1;
-    if (x->place.column != y->place.column)
-        return x->place.column < y->place.column ? -1 : 1;
-    return strcmp(x->text, y->text);
+    return order_of(x->place.file, y->place.file) ?: order_of(x->place.line, y->place.line)
+               ?: order_of(x->place.column, y->place.column) ?: strcmp(x->text, y->text);
 }
 
 void report_finish(struct report *r)

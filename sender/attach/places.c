@@ -78,7 +78,7 @@ struct places {
 static int by_pid(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;
-    return x->pid < y->pid ? -1 : x->pid > y->pid;
+    return order_of(x->pid, y->pid);
 }
 
 /* Each process once, as it was met last: it may have several runtimes. How many. */
@@ -118,7 +118,7 @@ static uint32_t list_placed(const struct places *of, struct placed *ret)
 static int by_use(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;
-    return x->used < y->used ? -1 : x->used > y->used;
+    return order_of(x->used, y->used);
 }
 
 /* Leaves those of the user who has most, in their order. How many more they are than another user's. */

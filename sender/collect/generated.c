@@ -18,11 +18,8 @@ void generated_note(struct generated *g, const struct process *process, uint64_t
 static int by_process(const void *a, const void *b)
 {
     const struct generated_code *x = a, *y = b;
-    if (x->serial != y->serial)
-        return x->serial < y->serial ? -1 : 1;
-    if (x->address != y->address)
-        return x->address < y->address ? -1 : 1;
-    return y->is_known - x->is_known; /* what is known first: it stays */
+    /* What is known first: it stays. */
+    return order_of(x->serial, y->serial) ?: order_of(x->address, y->address) ?: y->is_known - x->is_known;
 }
 
 /* Sorts, each once. */

@@ -17,7 +17,7 @@ struct row {
 static int by_hits(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
-    return x->hits > y->hits ? -1 : x->hits < y->hits;
+    return order_of(y->hits, x->hits);
 }
 
 /* Adds to the row of (process, name), or a new one. */

@@ -254,9 +254,7 @@ static void profile(struct writer *w, uint32_t source, double share, uint64_t be
 static int by_process_and_source(const void *a, const void *b)
 {
     const struct window_sample *const *x = a, *const *y = b;
-    if ((*x)->process != (*y)->process)
-        return (*x)->process < (*y)->process ? -1 : 1;
-    return (*x)->source < (*y)->source ? -1 : (*x)->source > (*y)->source;
+    return order_of((*x)->process, (*y)->process) ?: order_of((*x)->source, (*y)->source);
 }
 
 static int emit_one(struct writer *w, request_emit_fn emit, void *user)

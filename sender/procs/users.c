@@ -46,9 +46,7 @@ struct users *users_free(struct users *u)
 static int by_id(const void *a, const void *b)
 {
     const struct user *x = a, *y = b;
-    if (x->id != y->id)
-        return x->id < y->id ? -1 : 1;
-    return x->line < y->line ? -1 : x->line > y->line;
+    return order_of(x->id, y->id) ?: order_of(x->line, y->line);
 }
 
 static void read_all(struct users *u, FILE *file)

@@ -455,7 +455,7 @@ static void look_for_fetched(struct binaries *b, struct entry *e)
 static int by_address(const void *a, const void *b)
 {
     const struct resolve_want *x = a, *y = b;
-    return x->address < y->address ? -1 : x->address > y->address;
+    return order_of(x->address, y->address);
 }
 
 /* A file opened beside the one that names are for. */
@@ -596,7 +596,7 @@ static void resolve_beside(struct binaries *b, struct entry *e)
 static int by_hits(const void *a, const void *b)
 {
     struct entry *const *x = a, *const *y = b;
-    return (*x)->hits > (*y)->hits ? -1 : (*x)->hits < (*y)->hits;
+    return order_of((*y)->hits, (*x)->hits);
 }
 
 /* What was sampled most comes first, and gets as much of the work there is as of the samples; what it leaves

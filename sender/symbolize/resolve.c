@@ -373,7 +373,7 @@ static int search_dwarf(struct batch *b)
 static int by_address(const void *a, const void *b)
 {
     const struct dwarf_query *x = a, *y = b;
-    return x->address < y->address ? -1 : x->address > y->address;
+    return order_of(x->address, y->address);
 }
 
 /* Gives what DWARF did not answer its symbol's name: all of the range, unless DWARF answered a part of it. */

@@ -19,11 +19,7 @@
 static int by_offset(const void *a, const void *b)
 {
     const struct function *x = a, *y = b;
-    if (x->offset != y->offset)
-        return x->offset < y->offset ? -1 : 1;
-    if (x->source != y->source)
-        return x->source < y->source ? -1 : 1;
-    return x->entry < y->entry ? -1 : x->entry > y->entry;
+    return order_of(x->offset, y->offset) ?: order_of(x->source, y->source) ?: order_of(x->entry, y->entry);
 }
 
 /* Every function of a section. 0 or -ENOMEM. */

@@ -11,7 +11,7 @@
 static int by_offset(const void *a, const void *b)
 {
     const struct image_segment *x = a, *y = b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
+    return order_of(x->offset, y->offset);
 }
 
 /* Those that are all in the file, sorted; of segments that overlap there the first stays. */

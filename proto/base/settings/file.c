@@ -183,8 +183,7 @@ struct key {
 static int by_text_and_place(const void *a, const void *b)
 {
     const struct key *x = a, *y = b;
-    int r = bytes_compare(x->text, y->text);
-    return r != 0 ? r : x->node->start_mark.index < y->node->start_mark.index ? -1 : 1;
+    return bytes_compare(x->text, y->text) ?: order_of(x->node->start_mark.index, y->node->start_mark.index);
 }
 
 /* libyaml takes a key that stands there twice; one of its values would be for nothing. `keys` has room for

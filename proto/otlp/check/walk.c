@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "proto/base/macros.h"
 #include "proto/otlp/check/parts.h"
 #include "proto/wire/writer.h"
 
@@ -33,7 +34,7 @@ void check_list(struct check *c, const struct wire_field *f)
 static int by_number(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
+    return order_of(x, y);
 }
 
 void check_list_sort(struct check *c)

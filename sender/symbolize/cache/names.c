@@ -84,7 +84,7 @@ static void rebuild(struct names *n)
 static int by_used(const void *a, const void *b)
 {
     const struct names_set *const *x = a, *const *y = b;
-    return (*x)->used < (*y)->used ? -1 : (*x)->used > (*y)->used;
+    return order_of((*x)->used, (*y)->used);
 }
 
 /* Empties sets, the oldest first, with half of all ranges; at least one. */

@@ -16,9 +16,7 @@ int ranges_add(struct ranges *r, const struct range *add)
 static int by_start(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
+    return order_of(x->start, y->start) ?: order_of(x->end, y->end);
 }
 
 /* Sorts what was added and merges it, from the back, with what is sorted already: thousands that were known

@@ -404,13 +404,13 @@ static int put_set(const struct stored *s, struct draft *d, const struct names *
 static int by_used(const void *a, const void *b)
 {
     const struct record *x = a, *y = b;
-    return x->used > y->used ? -1 : x->used < y->used;
+    return order_of(y->used, x->used);
 }
 
 static int by_set_used(const void *a, const void *b)
 {
     const struct names_set *const *x = a, *const *y = b;
-    return (*x)->used > (*y)->used ? -1 : (*x)->used < (*y)->used;
+    return order_of((*y)->used, (*x)->used);
 }
 
 /* Fills a draft: what is in memory first, what was used last of it first, then the rest likewise. */

@@ -212,7 +212,7 @@ static void answer_all(struct job *j, struct dwarf_query *q, uint32_t n)
 static int by_end(const void *a, const void *b)
 {
     const struct dwarf_window *x = a, *y = b;
-    return x->end < y->end ? -1 : x->end > y->end;
+    return order_of(x->end, y->end);
 }
 
 /* Runs the line program for the ranges that are still to be answered. */
@@ -282,9 +282,7 @@ static int answer_unit(struct dwarf_file *f, struct dwarf_query *q, uint32_t n, 
 static int by_unit(const void *a, const void *b)
 {
     const struct dwarf_query *x = a, *y = b;
-    if (x->unit != y->unit)
-        return x->unit < y->unit ? -1 : 1;
-    return x->address < y->address ? -1 : x->address > y->address;
+    return order_of(x->unit, y->unit) ?: order_of(x->address, y->address);
 }
 
 /* The queries of one unit, from … to - 1. */
@@ -296,9 +294,7 @@ struct group {
 static int by_weight(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
-    if (x->weight != y->weight)
-        return x->weight > y->weight ? -1 : 1;
-    return x->from < y->from ? -1 : x->from > y->from;
+    return order_of(y->weight, x->weight) ?: order_of(x->from, y->from);
 }
 
 /* What a unit may cost, at most mostly: with so much for each there is no need to choose. */

@@ -63,9 +63,8 @@ const struct dwarf_index *dwarf_indexes_of(const struct dwarf_indexes *i, uint64
 static int by_start(const void *a, const void *b)
 {
     const struct dwarf_pointer *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->at < y->at ? 1 : x->at > y->at ? -1 : 0; /* found is the last: of several the one met first */
+    /* Found is the last: of several the one met first. */
+    return order_of(x->start, y->start) ?: order_of(y->at, x->at);
 }
 
 static void settle(struct dwarf_pointers *p)

@@ -54,11 +54,8 @@ void dwarf_draft_add(struct dwarf_draft *d, uint64_t start, uint64_t end, uint64
 static int by_start(const void *a, const void *b)
 {
     const struct dwarf_area *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    if (x->end != y->end) /* the wider first: the narrower is put into it */
-        return x->end > y->end ? -1 : 1;
-    return x->unit < y->unit ? -1 : x->unit > y->unit;
+    /* The wider first: the narrower is put into it. */
+    return order_of(x->start, y->start) ?: order_of(y->end, x->end) ?: order_of(x->unit, y->unit);
 }
 
 /* An edge; none where nothing changes, and only the last of several at one address. */

@@ -216,11 +216,8 @@ static void chase(struct dwarf_file *f, const struct dwarf_cu *own, struct dwarf
 static int by_place(const void *a, const void *b)
 {
     const struct want *x = a, *y = b;
-    if (x->text.file != y->text.file)
-        return (uintptr_t)x->text.file < (uintptr_t)y->text.file ? -1 : 1;
-    if (x->text.section != y->text.section)
-        return x->text.section < y->text.section ? -1 : 1;
-    return x->text.at < y->text.at ? -1 : x->text.at > y->text.at;
+    return order_of((uintptr_t)x->text.file, (uintptr_t)y->text.file)
+               ?: order_of(x->text.section, y->text.section) ?: order_of(x->text.at, y->text.at);
 }
 
 static void read_texts(struct dwarf_file *f, struct wants *wants, struct arena *text)

@@ -161,11 +161,8 @@ static uint64_t note_scope(struct walk *w, const struct dwarf_die *die, uint64_t
 static int by_start(const void *a, const void *b)
 {
     const struct dwarf_span *x = a, *y = b;
-    if (x->root != y->root)
-        return x->root < y->root ? -1 : 1;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->call < y->call ? -1 : x->call > y->call; /* a caller is met before what is inlined into it */
+    /* A caller is met before what is inlined into it. */
+    return order_of(x->root, y->root) ?: order_of(x->start, y->start) ?: order_of(x->call, y->call);
 }
 
 /* Passes over an entry's children, if it says where they end. */
@@ -295,7 +292,7 @@ static bool take_line(void *user, uint64_t start, uint64_t end, uint64_t file, u
 static int by_address(const void *a, const void *b)
 {
     const struct dwarf_row *x = a, *y = b;
-    return x->start < y->start ? -1 : x->start > y->start;
+    return order_of(x->start, y->start);
 }
 
 static void sort_rows(struct dwarf_tree *t)

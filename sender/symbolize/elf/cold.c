@@ -18,7 +18,7 @@
 static int compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    return order_of(x, y);
 }
 
 /* Where code at `address` seems to jump to that is outside of it, ascending; how many. */
