@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #include "gateway/export/profiles.h"
+#include "gateway/forward/forward.h"
+#include "gateway/forward/pick.h"
 #include "proto/otlp/write/build.h"
 #include "proto/otlp/view/profiles.h"
 #include "tests/lib/unit.h"
@@ -146,5 +148,45 @@ static const char *const files[] = {
     "connector/ebpf-go-0003.pb",     "connector/ebpf-java-0003.pb", "connector/ebpf-kernel_tcp-0001.pb",
     "connector/ebpf-python-0003.pb", "connector/synth-multi.pb",    "connector/rand-02.pb",
 };
+
+static inline struct forward *make(double keep, uint64_t seed, struct export_profiles *x, struct stats *stats,
+                                   struct budget *budget)
+{
+    struct forward_options o = {.keep = keep, .seed = seed, .refuse_when_full = true};
+    struct forward *f = unit_made(forward_new(&o, x, stats, budget));
+    return f;
+}
+
+static inline int pick_samples(struct pick *p, const struct profiles *view, double share, uint64_t seed)
+{
+    int r = pick_by_share(p, view, share, seed);
+    if (r == 0)
+        pick_group(p, view, 0);
+    return r;
+}
+
+/* A request of n samples with n distinct one-frame stacks. */
+static inline uint8_t *many_stacks(uint32_t n, const char *service, size_t *ret_n)
+{
+    struct build *b = unit_made(build_new(NULL));
+    struct attr attr = {.key = BYTES_LIT("service.name"),
+                        .value = {.kind = ATTR_STRING, .text = bytes_str(service)}};
+    build_begin(b);
+    build_resource(b, &attr, 1, bytes_of(NULL, 0));
+    build_scope(b, BYTES_LIT("t"), bytes_of(NULL, 0), NULL, 0, bytes_of(NULL, 0));
+    build_profile(b, &(struct build_profile){.type = build_string(b, BYTES_LIT("samples")),
+                                             .unit = build_string(b, BYTES_LIT("count"))});
+    for (uint32_t i = 0; i < n; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "function_%u", i);
+        struct build_line line = {.function = build_function(
+                                      b, &(struct build_function){.name = build_string(b, bytes_str(name))})};
+        uint32_t location = build_location(b, &(struct build_location){.lines = &line, .n_lines = 1});
+        int64_t one = 1;
+        build_sample(
+            b, &(struct build_sample){.stack = build_stack(b, &location, 1), .values = &one, .n_values = 1});
+    }
+    return built(b, ret_n);
+}
 
 #endif
