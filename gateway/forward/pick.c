@@ -9,8 +9,7 @@
 #include "proto/base/macros.h"
 #include "proto/otlp/write/subset.h"
 
-/* Kept between requests: tables of a large one (hotpath.md: 25,000 stacks) fit; a hostile one's do not stay.
- */
+/* Kept between requests: tables of a large one (25,000 stacks) fit; a hostile one's do not stay. */
 #define PICK_KEEP_WORDS (1u << 17)
 
 /* semantic-conventions docs/general/profiles.md: which kind of code a frame belongs to. */

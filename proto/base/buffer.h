@@ -75,7 +75,7 @@ void buffer_clear(struct buffer *b, size_t keep_max);
 /* Frees the memory; the buffer may be used again. */
 void buffer_release(struct buffer *b);
 
-/* Takes the memory out: *ret_p is the caller's to free, and is NULL when the buffer was empty. */
+/* Takes the memory out, the caller's to free; NULL when there is none. */
 uint8_t *buffer_take(struct buffer *b, size_t *ret_n);
 
 static inline struct bytes buffer_bytes(const struct buffer *b)

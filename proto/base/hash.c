@@ -8,7 +8,7 @@
  * XXH3 makes the key of its long form, 24 words, out of the 64 bits of a seed by adding it to (or taking it
  * from) words that everybody knows. So two words keep a difference that can be guessed: the low halves of
  * words 0 and 12 differ by 0x060a0410 for one seed in 62. Whoever guesses right, and may try again, has
- * thousands of names of 900 bytes that share all 64 bits (tests/lib/collide.h makes them). Under a key whose
+ * thousands of names of 900 bytes that share all 64 bits (tests/lib/attack_collide.h does). Under a key whose
  * words have nothing to do with one another a guess hits for one key in 2^32, and for that pair alone.
  */
 static uint8_t own_key[XXH_SECRET_DEFAULT_SIZE];

@@ -11,8 +11,8 @@
  * With things.budget set, its memory is charged there, and a spent budget is no memory. Elements are copied
  * as bytes: what they own is the owner's to release. One object, one thread.
  *
- * Not for what lives and dies in an arena (rules/list.h), for bytes and text (buffer.h, which has a maximum)
- * or strings with numbers (intern.h), nor where the number of elements is known beforehand.
+ * Not for what lives and dies in an arena (rules/source/list.h), for bytes and text (buffer.h, which has a
+ * maximum) or strings with numbers (intern.h), nor where the number of elements is known beforehand.
  */
 #ifndef PROTO_BASE_VEC_H
 #define PROTO_BASE_VEC_H

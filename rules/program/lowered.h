@@ -111,7 +111,7 @@ struct lower_label {
 };
 
 struct lower_source {
-    const struct rule_source *source; /* NULL: a probe, see lower_probe */
+    const struct rule_source *source; /* NULL: a probe (lower.h) */
     const struct rule_sample *where;
     uint32_t metric;
     uint32_t each;             /* or LOWER_NONE */

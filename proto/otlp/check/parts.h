@@ -136,7 +136,7 @@ static inline uint32_t check_same(const struct check_table *t, uint32_t i)
     return t->same && i < t->at.n ? t->same[i] : i;
 }
 
-/* ---- duplicates.c, orphans.c ------------------------------------------------------------------- */
+/* ---- duplicates.c, tables.c -------------------------------------------------------------------- */
 
 void check_duplicates(struct check *c); /* fills `same` */
 

@@ -20,7 +20,7 @@ struct decode {
     struct error *e;
     bool asks;                           /* which layout it is: what is not of this one ends the decode */
     bool doubt;                          /* something was seen that is odd in 1.10, if it is that */
-    uint32_t n_hollow;                   /* messages with hardly anything in them: decode_hollow */
+    uint32_t n_hollow;                   /* messages with hardly anything in them: decode_entry */
     struct joined resource, scope, list; /* those being read */
     uint64_t inlined;                    /* bytes: decode_inline */
 };

@@ -138,11 +138,11 @@ UNIT(codes_have_names_and_translate)
     ck_assert_int_eq(grpc_code_parse(BYTES_LIT("99")), GRPC_UNKNOWN);
     ck_assert_int_eq(grpc_code_parse(BYTES_LIT("")), GRPC_UNKNOWN);
     ck_assert_int_eq(grpc_code_parse(BYTES_LIT("-1")), GRPC_UNKNOWN);
-    /* gateway.md §1.3, from doc/http-grpc-status-mapping.md */
+    /* doc/http-grpc-status-mapping.md */
     ck_assert_int_eq(grpc_code_from_http(404), GRPC_UNIMPLEMENTED);
     ck_assert_int_eq(grpc_code_from_http(503), GRPC_UNAVAILABLE);
     ck_assert_int_eq(grpc_code_from_http(418), GRPC_UNKNOWN);
-    /* gateway.md §1.2: what may be retried over gRPC may be retried over HTTP */
+    /* What may be retried over gRPC may be retried over HTTP */
     const enum grpc_code retryable[] = {GRPC_CANCELLED,    GRPC_DEADLINE_EXCEEDED, GRPC_ABORTED,
                                         GRPC_OUT_OF_RANGE, GRPC_UNAVAILABLE,       GRPC_DATA_LOSS};
     for (size_t i = 0; i < sizeof retryable / sizeof *retryable; i++)
