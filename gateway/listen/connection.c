@@ -42,7 +42,8 @@ struct connection {
     struct tls *tls;              /* NULL: plain, or not known yet */
     struct connection_origin origin;
     const struct io_channel_events *events; /* the channel's, but when it leaves */
-    bool tls_ended;
+    bool tls_ended, was_taken;              /* was_taken: when it began to end, before any goodbye */
+    uint64_t spoke_at;
     struct buffer rest;  /* input that waits for its turn; nothing is read meanwhile */
     bool rest_is_cipher; /* …as it came from the channel, and there is TLS */
     struct http_peer peer;
@@ -56,6 +57,11 @@ struct connection_node *connection_node(struct connection *c)
 struct connection *connection_of(struct connection_node *n)
 {
     return container_of(n, struct connection, node);
+}
+
+struct connection *connection_of_peer(const struct http_peer *peer)
+{
+    return container_of(peer, struct connection, peer);
 }
 
 /* ---- the end ---- */
@@ -83,6 +89,7 @@ static int send_cipher(struct connection *c)
 static void finish(struct connection *c)
 {
     end_session(c);
+    c->was_taken = io_channel_was_taken(c->channel);
     if (c->tls) {
         tls_shutdown(c->tls);
         send_cipher(c); /* no memory for a goodbye: then without */
@@ -96,11 +103,21 @@ void connection_close(struct connection *c)
     io_channel_close(c->channel);
 }
 
-static void connection_free(struct connection *c)
+void connection_reset(struct connection *c)
+{
+    io_channel_reset(c->channel);
+    connection_close(c);
+}
+
+static void leave(struct connection *c)
 {
     const struct listen_factory *f = c->host->factory;
     if (f->leave)
         f->leave(f->context, c->host->context, &c->peer);
+}
+
+static void connection_free(struct connection *c)
+{
     tls_free(c->tls);
     free(c);
 }
@@ -108,7 +125,8 @@ static void connection_free(struct connection *c)
 static void on_close(void *user)
 {
     struct connection *c = user;
-    c->host->gone(c->host, &c->node);
+    leave(c);
+    c->host->gone(c->host, &c->node); /* perhaps the last, and the host is freed */
     connection_free(c);
 }
 
@@ -116,7 +134,7 @@ static void on_close(void *user)
 
 static uint64_t next_deadline(const struct connection *c)
 {
-    uint64_t at = http_session_deadline(c->session), patience = c->host->http->body_ns;
+    uint64_t at = http_session_deadline(c->session), patience = c->host->patience_ns;
     if (c->stalled_since != UINT64_MAX && c->stalled_since < UINT64_MAX - patience)
         at = min_of(at, c->stalled_since + patience);
     return min_of(at, min_of(c->handshake_until, c->named_until));
@@ -176,6 +194,7 @@ static void pump(struct connection *c)
             c->stalled_since = io_loop_now(c->host->loop);
         /* Draining may answer what was pipelined, and that is work. */
         uint64_t now = clock_monotonic();
+        c->spoke_at = now;
         began = began ? began : now;
         if (now - began > TURNS_ONE_NS) {
             await_turn(c);
@@ -388,7 +407,7 @@ static bool has_news(const struct connection *c)
 
 void connection_tick(struct connection *c)
 {
-    uint64_t now = io_loop_now(c->host->loop), patience = c->host->http->body_ns;
+    uint64_t now = io_loop_now(c->host->loop), patience = c->host->patience_ns;
     if (now >= c->handshake_until) {
         stats_add(c->host->stats, STATS_TLS_FAILURES, 1);
         log_limited(LOG_LEVEL_INFO, "TLS handshake not finished in time peer=%s", c->peer.address);
@@ -508,14 +527,15 @@ static void start_channel(struct connection *c, const struct io_channel_events *
 
 static bool has_tls(const struct connection *c)
 {
-    return certificates_has_tls(c->origin.certificates, c->origin.address);
+    return c->origin.certificates && certificates_has_tls(c->origin.certificates, c->origin.address);
 }
 
 /* The client hears no more than that it was no TLS that answered: whoever runs the gateway is told, too. */
 static void refuse_tls(struct connection *c)
 {
     stats_add(c->host->stats, STATS_TLS_FAILURES, 1);
-    log_limited(LOG_LEVEL_INFO, "TLS failed peer=%s reason=\"this address takes none\"", c->peer.address);
+    log_limited(LOG_LEVEL_INFO, "TLS failed peer=%s reason=\"%s takes none\"", c->peer.address,
+                c->origin.name);
     io_channel_write(c->channel, refusal_of_tls()); /* no memory for it: then without a word */
     finish(c);
 }
@@ -590,33 +610,52 @@ struct connection *connection_accept(struct connection_host *h, struct io_channe
         c->handshake_until = io_loop_now(h->loop) + h->http->head_ns;
     c->peer.listener = origin->user;
     snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
-    c->node.turn.address = c->peer.host = turns_address(c->peer.address);
+    c->peer.host = turns_host(c->peer.address);
+    c->node.turn.address = turns_address(c->peer.host);
     if (f->admit && !f->admit(f->context, h->context, &c->peer)) {
         free(c);
         return NULL;
     }
     if (begin_session(c))
         return c;
+    leave(c);
     connection_free(c);
     return NULL;
+}
+
+/* ---- how it stands ---- */
+
+bool connection_is_quiet(const struct connection *c)
+{
+    if (!c->session) /* its FIN counts as untaken until it is acknowledged */
+        return io_channel_pending(c->channel) == 0;
+    return !http_session_has_output(c->session) && io_channel_untaken(c->channel) == 0;
+}
+
+bool connection_is_idle(const struct connection *c)
+{
+    return (!c->session || http_session_is_idle(c->session)) && c->stalled_since == UINT64_MAX &&
+           c->rest.n == 0 && !c->node.turn.item.waits && !c->node.is_late && !c->tls_ended &&
+           io_channel_pending(c->channel) == 0;
+}
+
+uint64_t connection_spoke_at(const struct connection *c)
+{
+    return c->spoke_at;
+}
+
+bool connection_was_taken(const struct connection *c)
+{
+    return c->was_taken || io_channel_was_taken(c->channel);
 }
 
 /* ---- from worker to worker ---- */
 
 static const struct io_channel_events left_events = {0};
 
-/* Nothing of it is under way on this thread. */
-static bool is_idle(const struct connection *c)
-{
-    return c->session && http_session_is_idle(c->session) && c->stalled_since == UINT64_MAX &&
-           c->rest.n == 0 && !c->node.turn.item.waits && !c->node.is_late && !c->tls_ended &&
-           io_channel_pending(c->channel) == 0;
-}
-
 int connection_leave(struct connection *c)
 {
-    const struct listen_factory *f = c->host->factory;
-    if (!is_idle(c))
+    if (!c->session || !connection_is_idle(c))
         return -EBUSY;
     int fd = io_channel_detach(c->channel);
     if (fd < 0)
@@ -624,8 +663,7 @@ int connection_leave(struct connection *c)
     io_channel_start(c->channel, &left_events, NULL);
     c->channel = NULL;
     deadlines_remove(&c->host->deadlines, &c->node.deadline);
-    if (f->leave)
-        f->leave(f->context, c->host->context, &c->peer);
+    leave(c);
     return fd;
 }
 
@@ -641,12 +679,11 @@ bool connection_arrive(struct connection *c, struct connection_host *h, int fd)
         io_channel_start(channel, c->events, c);
         return true;
     }
-    if (admitted && f->leave)
-        f->leave(f->context, h->context, &c->peer);
+    if (admitted)
+        leave(c);
     io_channel_close(channel);
     c->session = http_session_free(c->session);
-    tls_free(c->tls);
-    free(c);
+    connection_free(c);
     return false;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection: a channel's bytes joined to an HTTP session. For gateway/listen only; on one worker's
- * thread.
+ * One connection: a channel's bytes joined to an HTTP session. On the thread of its host's loop: a worker's,
+ * or the administrative server's (gateway/admin).
  */
 #ifndef GATEWAY_LISTEN_CONNECTION_H
 #define GATEWAY_LISTEN_CONNECTION_H
@@ -45,7 +45,8 @@ struct connection_host {
     struct stats *stats;
     const struct listen_factory *factory;
     const struct http_server_limits *http;
-    void *context; /* what factory->worker_start returned */
+    void *context;        /* what factory->worker_start returned */
+    uint64_t patience_ns; /* a peer that reads nothing for so long is gone */
     struct turns turns;
     struct deadlines deadlines;
     struct balance balance;
@@ -68,9 +69,10 @@ struct connection_host {
 
 /* The address it came in on. */
 struct connection_origin {
-    struct certificates *certificates; /* outlives it */
+    struct certificates *certificates; /* outlives it; NULL: plain */
     uint32_t address;                  /* of theirs */
     void *user;                        /* listen_address.user */
+    const char *name;                  /* for people; outlives it */
 };
 
 /* NULL: it may not connect, or memory is out; the channel is still the caller's. Else connection_start is
@@ -87,8 +89,10 @@ void connection_tick(struct connection *c);
 /* Tells the peer that this connection ends (GOAWAY, Connection: close). */
 void connection_shutdown(struct connection *c);
 
-/* Closes at once. */
+/* Closes at once; the second by RST, whatever its peer has not read. Not from within what its session tells.
+ */
 void connection_close(struct connection *c);
+void connection_reset(struct connection *c);
 
 /* Sends what answers made. */
 void connection_late(struct connection *c);
@@ -109,7 +113,23 @@ static inline bool connection_leaves(const struct connection_node *n, const stru
     return n->leaves_until > h->balance.window;
 }
 
+/* Whether nothing that was said is still on its way to the peer; of one that ends, whether nothing waits
+ * here. */
+bool connection_is_quiet(const struct connection *c);
+
+/* Whether all that it was asked is answered and said: nothing of it is under way on this thread. */
+bool connection_is_idle(const struct connection *c);
+
+/* When it last said something; 0: never. */
+uint64_t connection_spoke_at(const struct connection *c);
+
+/* Whether the peer ended its side after it had taken all that was said: also while the connection closes. */
+bool connection_was_taken(const struct connection *c);
+
 struct connection_node *connection_node(struct connection *c);
 struct connection *connection_of(struct connection_node *n);
+
+/* Whose peer, as listen_factory and handlers know it, that is. */
+struct connection *connection_of_peer(const struct http_peer *peer);
 
 #endif

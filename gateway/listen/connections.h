@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connections of one worker: who is looked at when, by one timer for all deadlines and a queue for turns.
- * For gateway/listen only; on the worker's thread.
+ * The connections of one loop, a worker's or the administrative server's: who is looked at when, by one timer
+ * for all deadlines and a queue for turns. On the loop's thread.
  */
 #ifndef GATEWAY_LISTEN_CONNECTIONS_H
 #define GATEWAY_LISTEN_CONNECTIONS_H
@@ -26,13 +26,14 @@ struct connections {
     atomic_uint *of_all;       /* workers together */
     uint32_t of_all_max;
     void (*is_empty)(void *user); /* the last one is gone */
-    /* To the worker `to`, where connections_arrive is next; false: that one has stopped. */
+    /* To the worker `to`, where connections_arrive is next; false: that one has stopped. Not called where the
+     * balance has one worker. */
     bool (*give)(void *user, struct connection_node *n, uint32_t to);
     void *user;
 };
 
-/* loop, stats, factory, http and balance of the host, of_all, of_all_max, is_empty, give and user are set,
- * the rest is zero. 0 or -ENOMEM; either way connections_release is next at the end. */
+/* loop, stats, factory, http, patience_ns and balance of the host, of_all, of_all_max, is_empty, give and
+ * user are set, the rest is zero. 0 or -ENOMEM; either way connections_release is next at the end. */
 int connections_init(struct connections *s);
 
 /* Without connections; before the loop goes. */

@@ -23,7 +23,7 @@ void turns_init(struct turns *t)
     t->last_address = TURNS_ADDRESSES;
 }
 
-uint32_t turns_address(const char *address)
+uint32_t turns_host(const char *address)
 {
     struct bytes host = bytes_str(address);
     struct in6_addr v6;
@@ -40,7 +40,7 @@ uint32_t turns_address(const char *address)
     } else if (strchr(address, '.')) {
         host.n = strcspn(address, ":");
     }
-    return (uint32_t)(hash_bytes(host, hash_seed()) % TURNS_ADDRESSES);
+    return (uint32_t)hash_bytes(host, hash_seed());
 }
 
 static void forget(struct usage *u, uint64_t now)

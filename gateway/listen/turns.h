@@ -64,9 +64,15 @@ struct turns {
 
 void turns_init(struct turns *t);
 
-/* The place of a peer's address, "127.0.0.1:40312", "[2001:db8::1]:4317", "unix…": its port does not matter,
- * and of IPv6 the first 64 bits count, which is what one subscriber gets (RFC 6177 §2). */
-uint32_t turns_address(const char *address);
+/* A number for the machine at a peer's address, "127.0.0.1:40312", "[2001:db8::1]:4317", "unix…": its port
+ * does not matter, and of IPv6 the first 64 bits count, which is what one subscriber gets (RFC 6177 §2). */
+uint32_t turns_host(const char *address);
+
+/* Its place here. */
+static inline uint32_t turns_address(uint32_t host)
+{
+    return host % TURNS_ADDRESSES;
+}
 
 /* Whether work for this address has to wait: it is busy, and others wait or the turn is used up. now: the
  * loop's time. */

@@ -135,6 +135,7 @@ static int begin(struct worker *w)
                  .stats = stats_new(), /* none: then nothing is counted */
                  .factory = f,
                  .http = &w->shared->http,
+                 .patience_ns = w->shared->http.body_ns,
                  .balance = {.all = w->shared->told, .n = w->shared->n_workers, .own = w->index}},
         .of_all = &w->shared->connections,
         .of_all_max = w->shared->connections_max,
@@ -255,9 +256,10 @@ int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, 
         if (r < 0)
             return r;
         l->worker = w;
-        l->origin = (struct connection_origin){&shared->certificates, i, shared->addresses[i].user};
         if (!first && fix_port(&shared->addresses[i], io_listener_port(l->io)) < 0)
             return error_set(e, -ENOMEM, "listening: out of memory");
+        l->origin = (struct connection_origin){&shared->certificates, i, shared->addresses[i].user,
+                                               shared->addresses[i].address};
     }
     return 0;
 }

@@ -36,7 +36,7 @@ static struct {
     atomic_bool held;             /* no piece is made */
     bool stale;                   /* who waits goes on waiting */
     LIST_HEAD(, scrape_wait) waiting;
-    uint32_t n_open, n_receipts, n_read;
+    uint32_t n_open, n_opened, n_receipts, n_read;
 } metrics;
 
 struct page {
@@ -61,6 +61,7 @@ static int open_page(void *context, const struct admin_metrics *wanted, void **r
         return -ENOMEM;
     page->wanted = *wanted;
     metrics.n_open++;
+    metrics.n_opened++;
     *ret = page;
     return 0;
 }
@@ -131,7 +132,7 @@ static void start_with(uint64_t stall_ns)
     metrics.piece_bytes = 0;
     metrics.open_result = metrics.next_result = 0;
     metrics.held = metrics.stale = false;
-    metrics.n_read = 0;
+    metrics.n_read = metrics.n_opened = 0;
     loop = unit_made(io_loop_new());
     const struct scrape_source source = {freshen,    forget,     open_page, next_piece,
                                          close_page, receipt_of, &metrics,  &metrics.budget};
@@ -306,6 +307,26 @@ UNIT(who_wants_nothing_makes_room_the_longest_idle_first)
     expect_health(fd[3]);
     hang_up(fd, 66);
     stop(); /* with 64 connections open */
+}
+
+/* Whose connection has ended and who leaves it open holds a place like others, and no more than that. */
+UNIT(who_lingers_makes_room)
+{
+    cleanup(buffer_release) struct buffer heard = {0};
+    int fd[65];
+    start();
+    for (int i = 0; i < 64; i++) {
+        fd[i] = dial();
+        tell(fd[i], "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        ck_assert(!hear(fd[i], "never", &heard));
+    }
+    fd[64] = dial();
+    expect_health(fd[64]);
+    int is_gone = 0; /* there is nobody any more who reads on */
+    tell(fd[0], "more");
+    unit_until(is_gone, (turn(), is_gone = send(fd[0], "?", 1, MSG_NOSIGNAL) < 0 && errno != EAGAIN));
+    hang_up(fd, 65);
+    stop();
 }
 
 UNIT(half_a_request_holds_no_place)
@@ -633,7 +654,7 @@ UNIT(a_page_that_was_left_lying_is_not)
         fd = dial(); /* before the answer */
         tell(fd, asked[i]);
         close(fd);
-        unit_until(metrics.n_open > 0, turn());
+        unit_until(metrics.n_opened == 2u * (uint32_t)i + 2, turn());
         turn_until_settled();
     }
     ck_assert_uint_eq(metrics.n_read, 0);

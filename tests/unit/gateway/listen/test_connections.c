@@ -45,11 +45,14 @@ static void start(void)
     struct error e = {""};
     certificates_init(&certificates);
     loop = unit_made(io_loop_new());
-    all = (struct connections){
-        .host = {.loop = loop, .factory = &factory, .http = &limits, .balance = {.all = &told, .n = 1}},
-        .of_all = &of_all,
-        .of_all_max = 10,
-        .is_empty = is_empty};
+    all = (struct connections){.host = {.loop = loop,
+                                        .factory = &factory,
+                                        .http = &limits,
+                                        .patience_ns = limits.body_ns,
+                                        .balance = {.all = &told, .n = 1}},
+                               .of_all = &of_all,
+                               .of_all_max = 10,
+                               .is_empty = is_empty};
     ck_assert_int_eq(connections_init(&all), 0);
     ck_assert_msg(io_listener_new(&listener, loop, "127.0.0.1:0", IO_PORT_ALONE, &e) == 0, "%s", e.text);
     ck_assert_msg(io_listener_start(listener, on_accept, NULL, &e) == 0, "%s", e.text);
@@ -98,7 +101,7 @@ UNIT(what_comes_after_the_end_is_on_its_address)
     int fd = dial();
     ck_assert_int_eq(write(fd, request, sizeof request - 1), sizeof request - 1);
     hear_all(fd);
-    struct usage *used = &all.host.turns.usage[turns_address("127.0.0.1:1")];
+    struct usage *used = &all.host.turns.usage[turns_address(turns_host("127.0.0.1:1"))];
     used->debt = 0;
     ck_assert_int_eq(write(fd, more, sizeof more), sizeof more);
     close(fd);

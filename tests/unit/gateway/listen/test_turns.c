@@ -16,20 +16,25 @@ static struct turns *turns_made(void)
     return t;
 }
 
+static uint32_t place(const char *address)
+{
+    return turns_address(turns_host(address));
+}
+
 UNIT(a_port_is_not_an_address)
 {
-    ck_assert_uint_eq(turns_address("127.0.0.1:40312"), turns_address("127.0.0.1:9"));
-    ck_assert_uint_eq(turns_address("[2001:db8:1:2:3::1]:80"), turns_address("[2001:db8:1:2:ffff::]:81"));
-    ck_assert_uint_eq(turns_address("[fe80::1%eth0]:80"), turns_address("[fe80::2]:80"));
-    ck_assert_uint_eq(turns_address("unix:uid=1000"), turns_address("unix:uid=1000"));
-    uint32_t first = turns_address("10.0.0.1:1"), others = 0, here[3] = {turns_address("10.0.0.2:1")};
-    here[1] = turns_address("[2001:db8:1:3::1]:80");
-    here[2] = turns_address("unix:uid=1");
+    ck_assert_uint_eq(place("127.0.0.1:40312"), place("127.0.0.1:9"));
+    ck_assert_uint_eq(place("[2001:db8:1:2:3::1]:80"), place("[2001:db8:1:2:ffff::]:81"));
+    ck_assert_uint_eq(place("[fe80::1%eth0]:80"), place("[fe80::2]:80"));
+    ck_assert_uint_eq(place("unix:uid=1000"), place("unix:uid=1000"));
+    uint32_t first = place("10.0.0.1:1"), others = 0, here[3] = {place("10.0.0.2:1")};
+    here[1] = place("[2001:db8:1:3::1]:80");
+    here[2] = place("unix:uid=1");
     for (size_t i = 0; i < ARRAY_LEN(here); i++)
         others += here[i] != first; /* by chance one may be the same: the seed is random */
     ck_assert_uint_ge(others, 2);
-    ck_assert_uint_lt(turns_address(""), TURNS_ADDRESSES);
-    ck_assert_uint_lt(turns_address("["), TURNS_ADDRESSES);
+    ck_assert_uint_lt(place(""), TURNS_ADDRESSES);
+    ck_assert_uint_lt(place("["), TURNS_ADDRESSES);
 }
 
 UNIT(who_uses_little_never_waits)
