@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "proto/base/buffer.h"
-#include "proto/grpc/text.h"
+#include "proto/base/base64.h"
 
 static bool is_token_char(uint8_t c)
 {
@@ -42,11 +42,8 @@ static bool split(struct bytes plain, struct authorization *ret)
 
 static enum authorization_kind parse_basic(struct bytes encoded, struct authorization *ret)
 {
-    /* The decoder takes the first of several values; here a ',' must not get so far. */
-    if (!authorization_token_is_valid(encoded))
-        return AUTHORIZATION_MALFORMED;
     struct buffer out = {.p = ret->plain, .cap = sizeof ret->plain, .max = sizeof ret->plain};
-    if (grpc_base64_decode(encoded, &out) != 0 || !split(buffer_bytes(&out), ret))
+    if (base64_decode(encoded, false, &out) != 0 || !split(buffer_bytes(&out), ret))
         return AUTHORIZATION_MALFORMED;
     return AUTHORIZATION_BASIC;
 }

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/base64.h"
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
-#include "proto/grpc/text.h"
 #include "proto/io/loop.h"
 
 _Static_assert(PASSWORD_HASH_MAX == CRYPT_OUTPUT_SIZE, "a hash of crypt(3) fits");
@@ -28,7 +28,7 @@ static bool sha1_decode(struct bytes hash, uint8_t ret[32])
 {
     struct buffer out = {.p = ret, .cap = 32, .max = 32};
     struct bytes text = bytes_of(hash.p + sizeof SHA1_PREFIX - 1, hash.n - (sizeof SHA1_PREFIX - 1));
-    return text.n == 28 && grpc_base64_decode(text, &out) == 0 && out.n == SHA1_BYTES;
+    return text.n == 28 && base64_decode(text, false, &out) == 0 && out.n == SHA1_BYTES;
 }
 
 bool password_hash_is_taken(struct bytes hash)

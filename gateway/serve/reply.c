@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "gateway/access/access.h"
+#include "proto/base/base64.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
@@ -122,7 +123,7 @@ static int refuse_grpc(struct http_exchange *x, enum refusal refusal, const stru
         struct buffer details = ON_STACK(status);
         r = grpc_status_encode(s, &details);
         if (r == 0)
-            r = grpc_base64_encode(buffer_bytes(&details), &details_out);
+            r = base64_encode(buffer_bytes(&details), false, &details_out);
     }
     if (r < 0)
         return r;

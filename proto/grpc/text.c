@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "proto/base/base64.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
@@ -54,64 +55,12 @@ int grpc_percent_decode(struct bytes value, struct buffer *out)
     return 0;
 }
 
-static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-int grpc_base64_encode(struct bytes data, struct buffer *out)
-{
-    if (data.n > SIZE_MAX / 2)
-        return -ENOMEM;
-    int r = buffer_reserve(out, data.n / 3 * 4 + 4);
-    if (r < 0)
-        return r;
-    uint8_t *to = out->p + out->n;
-    for (size_t i = 0; i < data.n; i += 3) {
-        size_t n = min_of(data.n - i, (size_t)3);
-        uint32_t bits = (uint32_t)data.p[i] << 16 | (n > 1 ? (uint32_t)data.p[i + 1] << 8 : 0) |
-                        (n > 2 ? (uint32_t)data.p[i + 2] : 0);
-        for (size_t k = 0; k <= n; k++)
-            *to++ = (uint8_t)base64_digits[bits >> (18 - 6 * k) & 63];
-    }
-    out->n = (size_t)(to - out->p);
-    return 0;
-}
-
-static int base64_value(uint8_t c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
 int grpc_base64_decode(struct bytes value, struct buffer *out)
 {
     const uint8_t *comma = value.n ? memchr(value.p, ',', value.n) : NULL;
     if (comma)
         value.n = (size_t)(comma - value.p);
-    value = bytes_trim(value);
-    if (value.n % 4 == 0)
-        for (int i = 0; i < 2 && value.n > 0 && value.p[value.n - 1] == '='; i++)
-            value.n--;
-    if (value.n % 4 == 1)
-        return GRPC_BASE64_BAD;
-    int r = buffer_reserve(out, value.n / 4 * 3 + 3);
-    if (r < 0)
-        return r;
-    uint8_t *to = out->p + out->n;
-    uint32_t bits = 0;
-    for (size_t i = 0; i < value.n; i++) {
-        int v = base64_value(value.p[i]);
-        if (v < 0)
-            return GRPC_BASE64_BAD;
-        bits = bits << 6 | (uint32_t)v;
-        if (i % 4 > 0) /* the second, third and fourth digit each complete a byte */
-            *to++ = (uint8_t)(bits >> (6 - 2 * (i % 4)));
-    }
-    out->n = (size_t)(to - out->p);
-    return 0;
+    return base64_decode(bytes_trim(value), false, out);
 }
 
 static const struct {

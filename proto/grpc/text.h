@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How gRPC writes values into header fields (grpc/grpc doc/PROTOCOL-HTTP2.md): percent-encoding for
- * grpc-message, base64 for names that end in -bin, and grpc-timeout.
+ * grpc-message, base64 (proto/base/base64.h) for names that end in -bin, and grpc-timeout.
  */
 #ifndef PROTO_GRPC_TEXT_H
 #define PROTO_GRPC_TEXT_H
@@ -19,17 +19,8 @@ int grpc_percent_encode(struct bytes text, struct buffer *out);
  * -ENOBUFS. */
 int grpc_percent_decode(struct bytes value, struct buffer *out);
 
-/* Appends standard base64 (RFC 4648 §4) without padding, as -bin values should be sent. 0 or -ENOMEM,
- * -ENOBUFS. */
-int grpc_base64_encode(struct bytes data, struct buffer *out);
-
-/* Conditions of grpc_base64_decode. */
-enum {
-    GRPC_BASE64_BAD = 1, /* a character or a length that no base64 has; nothing was appended */
-};
-
-/* Appends the bytes of a -bin value, padded or not. Of several values joined with ',' the first is taken. 0,
- * GRPC_BASE64_BAD, -ENOMEM or -ENOBUFS. */
+/* base64_decode of a -bin value, which should be sent without padding, and is taken with it. Of several
+ * values joined with ',' the first is taken. */
 int grpc_base64_decode(struct bytes value, struct buffer *out);
 
 /* A grpc-timeout value: 1 … 8 digits and one of H M S m u n. 0, or -EINVAL for anything else. 99999999H is

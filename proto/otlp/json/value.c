@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "proto/base/base64.h"
 #include "proto/base/macros.h"
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
@@ -247,33 +248,11 @@ bool json_hex(uint8_t *p, size_t *n)
     return true;
 }
 
-static int base64_digit(uint8_t c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (is_digit(c))
-        return c - '0' + 52;
-    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
-}
-
 bool json_base64(uint8_t *p, size_t *n)
 {
-    size_t len = *n, out = 0;
-    if (len > 0 && len % 4 == 0 && p[len - 1] == '=')
-        len -= p[len - 2] == '=' ? 2 : 1;
-    if (len % 4 == 1)
+    struct buffer out = {.p = p, .cap = *n, .max = *n};
+    if (base64_decode(bytes_of(p, *n), true, &out) != 0)
         return false;
-    uint32_t word = 0;
-    for (size_t i = 0; i < len; i++) {
-        int d = base64_digit(p[i]);
-        if (d < 0)
-            return false;
-        word = word << 6 | (uint32_t)d;
-        if (i % 4 != 0) /* six bits over, then four, then two */
-            p[out++] = (uint8_t)(word >> (6 - 2 * (i % 4)));
-    }
-    *n = out;
+    *n = out.n;
     return true;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/base/base64.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/client/call.h"
@@ -273,7 +274,7 @@ UNIT(retry_info)
     struct grpc_status s = {
         .code = 8, .message = BYTES_LIT("calm down"), .has_retry = true, .retry_ns = 2500000000u};
     ck_assert_int_eq(grpc_status_encode(&s, &status), 0);
-    ck_assert_int_eq(grpc_base64_encode(buffer_bytes(&status), &text), 0);
+    ck_assert_int_eq(base64_encode(buffer_bytes(&status), false, &text), 0);
     struct http_header details = {BYTES_LIT("grpc-status-details-bin"), buffer_bytes(&text)};
     struct call_result r = grpc("8", bytes_of(NULL, 0), &details, 1);
     ck_assert_int_eq(r.outcome, CALL_RETRYABLE);

@@ -5,10 +5,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "proto/base/base64.h"
 #include "proto/client/client.h"
 #include "proto/coding/coding.h"
 #include "proto/grpc/status.h"
-#include "proto/grpc/text.h"
 #include "tests/unit/proto/client/fake_server.h"
 
 struct world {
@@ -296,7 +296,7 @@ static void answer_unavailable_once(struct fake_server *s, struct http_exchange 
     cleanup(buffer_release) struct buffer status = BUFFER_INIT(0), text = BUFFER_INIT(0);
     struct grpc_status info = {.code = 14, .has_retry = true, .retry_ns = 100 * NSEC_PER_MSEC};
     grpc_status_encode(&info, &status);
-    grpc_base64_encode(buffer_bytes(&status), &text);
+    base64_encode(buffer_bytes(&status), false, &text);
     ck_assert_int_eq(buffer_add(&text, "", 1), 0);
     fake_grpc(x, "14", bytes_of(NULL, 0), (char *)text.p);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "proto/base/base64.h"
 #include "tests/lib/unit.h"
 
 static struct buffer out;
@@ -30,34 +31,11 @@ UNIT(a_bad_escape_is_taken_as_it_stands)
     buffer_release(&out);
 }
 
-/* RFC 4648 §10's examples. */
-UNIT(base64_is_written_unpadded_and_read_either_way)
+UNIT(of_several_values_in_base64_the_first_is_read)
 {
-    static const char *const examples[][3] = {{"", "", ""},
-                                              {"f", "Zg", "Zg=="},
-                                              {"fo", "Zm8", "Zm8="},
-                                              {"foo", "Zm9v", "Zm9v"},
-                                              {"foob", "Zm9vYg", "Zm9vYg=="},
-                                              {"fooba", "Zm9vYmE", "Zm9vYmE="},
-                                              {"foobar", "Zm9vYmFy", "Zm9vYmFy"}};
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        ck_assert(encodes(grpc_base64_encode, bytes_str(examples[i][0]), examples[i][1]));
-        ck_assert(encodes(grpc_base64_decode, bytes_str(examples[i][1]), examples[i][0]));
-        ck_assert(encodes(grpc_base64_decode, bytes_str(examples[i][2]), examples[i][0]));
-    }
-    ck_assert(encodes(grpc_base64_encode, BYTES_LIT("\xfb\xff\xfe"), "+//+"));
-    ck_assert(encodes(grpc_base64_decode, BYTES_LIT("Zm8=,Zm9v"), "fo"));
-    buffer_release(&out);
-}
-
-UNIT(what_is_no_base64_is_refused)
-{
-    static const char *const bad[] = {"Z", "Zm9vY", "Zm-v", "Z===", "====", "Zm=v", "Zm9=v"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        out.n = 0;
-        ck_assert_msg(grpc_base64_decode(bytes_str(bad[i]), &out) == GRPC_BASE64_BAD, "%s", bad[i]);
-        ck_assert_uint_eq(out.n, 0);
-    }
+    ck_assert(encodes(grpc_base64_decode, BYTES_LIT("Zm9v"), "foo"));
+    ck_assert(encodes(grpc_base64_decode, BYTES_LIT(" Zm8= ,Zm9v"), "fo"));
+    ck_assert_int_eq(grpc_base64_decode(BYTES_LIT("Zm-v"), &out), BASE64_BAD);
     buffer_release(&out);
 }
 
