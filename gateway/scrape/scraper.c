@@ -2,16 +2,13 @@
 /*
  * A scrape is one profile of one target, for ever:
  *
- *     WAITING → (timer) → ASKING: connect, GET, the answer's body → CLOSING: the connection is freed, out of
- *     its own callbacks → WORKING: a lane unpacks, compares and pushes → WAITING
+ *     (timer) → an inquiry has the answer's body → a lane unpacks, compares and pushes → (timer)
  *
- * It has one timer: for the next time, for the deadline of an answer, and to leave the connection's
- * callbacks. A time that passed while the scrape before went on is left out.
+ * A time that passed while the scrape before went on is left out.
  */
 #include "gateway/scrape/scraper.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,10 +25,10 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
-#include "proto/client/authorization.h"
-#include "proto/client/connection.h"
-#include "proto/client/endpoint.h"
 #include "proto/base/room.h"
+#include "proto/client/authorization.h"
+#include "proto/client/endpoint.h"
+#include "proto/client/inquiry.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 #include "proto/io/tls.h"
@@ -60,8 +57,6 @@ static const char *const outcome_words[OUTCOME_N] = {
 #undef OUTCOME_WORD
 };
 
-enum state { STATE_WAITING, STATE_ASKING, STATE_CLOSING, STATE_WORKING };
-
 /* The heads of a job's requests, and its TLS. */
 struct asking {
     const struct scrape_job *job;
@@ -77,11 +72,9 @@ struct scrape {
     char *path;
     struct origin origin;
     struct delta *delta;
-    enum state state;
-    struct io_timer *timer;
+    struct io_timer *timer;                  /* for the next time */
     uint64_t next_ns, began_ns, compared_ns; /* compared_ns: when what the delta keeps was asked for */
-    struct client_connection *connection;
-    struct http_call *call;
+    struct inquiry *inquiry;
     struct http_header headers[3];
     struct buffer body; /* on the budget */
     struct access_pass pass;
@@ -104,8 +97,6 @@ struct scraper {
     bool stopped;
 };
 
-static void ask(struct scrape *c);
-
 /* ---- the end of a scrape ---- */
 
 static void wait_for_next(struct scrape *c)
@@ -114,7 +105,6 @@ static void wait_for_next(struct scrape *c)
     c->next_ns += interval;
     if (c->next_ns <= now)
         c->next_ns += (now - c->next_ns) / interval * interval + interval;
-    c->state = STATE_WAITING;
     if (!c->scraper->stopped)
         io_timer_set(c->timer, c->next_ns);
 }
@@ -235,39 +225,13 @@ static void come_back(struct lane_job *job)
 
 /* ---- asking ---- */
 
-/* The scrape has its answer, or will have none: the rest is done outside of the connection's callbacks. */
-static void finish(struct scrape *c, enum outcome outcome)
+static void fail(struct scrape *c, enum outcome outcome, const char *why)
 {
     c->outcome = outcome;
-    c->state = STATE_CLOSING;
-    io_timer_set(c->timer, 0);
+    error_set(&c->why, 0, "%s", why);
 }
 
-static void __attribute__((format(printf, 3, 4)))
-fail(struct scrape *c, enum outcome outcome, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(c->why.text, sizeof c->why.text, format, args);
-    va_end(args);
-    finish(c, outcome);
-}
-
-static void close_connection(struct scrape *c)
-{
-    c->connection = connection_free(c->connection);
-    if (c->outcome != OUTCOME_OK) {
-        settle(c);
-        return;
-    }
-    c->state = STATE_WORKING;
-    c->job = (struct lane_job){.work = work, .client = client_of(c), .bytes = c->body.cap};
-    if (lane_put(c->scraper->inbox, &c->job) == 0)
-        return;
-    c->outcome = OUTCOME_BUSY;
-    error_set(&c->why, 0, "too much waits to be worked on");
-    settle(c);
-}
+#define TOO_LONG "the answer is longer than body_size_limit"
 
 /* Counts the answer to its tenant, as if it had been sent. */
 static bool is_let_in(struct scrape *c, size_t n)
@@ -281,62 +245,45 @@ static bool is_let_in(struct scrape *c, size_t n)
                   access_body(w, &c->pass, n, now, &retry_ns) == ACCESS_YES);
 }
 
-static void on_answer(void *user, enum http_call_result result, const struct http_response *response)
+static void on_answer(void *user, const struct http_response *response)
 {
     struct scrape *c = user;
-    c->call = NULL;
-    connection_end(c->connection);
-    if (c->state != STATE_ASKING)
-        return;
-    if (result == HTTP_CALL_TOO_LARGE ||
-        (result == HTTP_CALL_DONE && response->body.n > c->asking->job->body_max)) {
-        fail(c, OUTCOME_TOO_LARGE, "the answer is longer than body_size_limit");
-    } else if (result == HTTP_CALL_OVER_BUDGET) {
-        fail(c, OUTCOME_BUSY, "out of memory just now");
-    } else if (result != HTTP_CALL_DONE) {
-        fail(c, OUTCOME_UNREACHED, "the connection broke");
+    struct budget *budget = c->scraper->options.with.budget;
+    if (response->body.n > c->asking->job->body_max) {
+        fail(c, OUTCOME_TOO_LARGE, TOO_LONG);
     } else if (response->status != 200) {
-        fail(c, OUTCOME_STATUS, "it answers HTTP %u", response->status);
+        c->outcome = OUTCOME_STATUS;
+        error_set(&c->why, 0, "it answers HTTP %u", response->status);
     } else if (!is_let_in(c, response->body.n)) {
         fail(c, OUTCOME_LIMITED, "over a limit of its tenant");
-    } else if (room_make(&c->body, response->body.n + PROFILES_PADDING, c->scraper->options.with.budget) !=
-               0) {
+    } else if (room_make(&c->body, response->body.n + PROFILES_PADDING, budget) != 0) {
         fail(c, OUTCOME_BUSY, "out of memory just now");
     } else {
         memcpy(c->body.p, response->body.p ? response->body.p : c->body.p, response->body.n);
         c->body.n = response->body.n;
-        finish(c, OUTCOME_OK);
     }
 }
 
-static void on_change(void *user, struct client_connection *connection, const char *failure)
+static void on_end(void *user, enum inquiry_end end, const char *why)
 {
     struct scrape *c = user;
-    if (c->state != STATE_ASKING)
-        return;
-    if (failure) {
-        fail(c, OUTCOME_UNREACHED, "%s", failure);
+    c->inquiry = NULL;
+    switch (end) {
+    case INQUIRY_ANSWERED: break; /* that has said it */
+    case INQUIRY_UNREACHED: fail(c, OUTCOME_UNREACHED, why); break;
+    case INQUIRY_LATE: fail(c, OUTCOME_LATE, "no answer within scrape_timeout"); break;
+    case INQUIRY_TOO_LARGE: fail(c, OUTCOME_TOO_LARGE, TOO_LONG); break;
+    case INQUIRY_NO_MEMORY: fail(c, OUTCOME_BUSY, why); break;
+    }
+    if (c->outcome != OUTCOME_OK) {
+        settle(c);
         return;
     }
-    if (c->call || !connection_is_ready(connection))
+    c->job = (struct lane_job){.work = work, .client = client_of(c), .bytes = c->body.cap};
+    if (lane_put(c->scraper->inbox, &c->job) == 0)
         return;
-    uint32_t n = 0;
-    c->headers[n++] = (struct http_header){BYTES_LIT("user-agent"), BYTES_LIT("profgate/" PROFGATE_VERSION)};
-    c->headers[n++] = (struct http_header){BYTES_LIT("accept"), BYTES_LIT("*/*")};
-    if (c->asking->authorization.n > 0)
-        c->headers[n++] =
-            (struct http_header){BYTES_LIT("authorization"), buffer_bytes(&c->asking->authorization)};
-    const struct http_request request = {
-        .method = "GET",
-        .scheme = c->asking->tls ? "https" : "http",
-        .authority = c->endpoint.authority,
-        .path = c->path,
-        .headers = c->headers,
-        .n_headers = n,
-    };
-    c->call = connection_call(connection, &request, on_answer, c);
-    if (!c->call)
-        fail(c, OUTCOME_BUSY, "out of memory just now");
+    fail(c, OUTCOME_BUSY, "too much waits to be worked on");
+    settle(c);
 }
 
 /* What response_max counts beside the body. */
@@ -345,39 +292,38 @@ static void on_change(void *user, struct client_connection *connection, const ch
 static void ask(struct scrape *c)
 {
     const struct scrape_job *job = c->asking->job;
-    const struct connection_options options = {
-        .loop = c->scraper->options.with.loop,
-        .endpoint = &c->endpoint,
-        .tls = c->asking->tls,
-        .server_name = job->server_name,
-        .response_max = job->body_max + RESPONSE_HEAD_MAX,
-        .budget = c->scraper->options.with.budget,
+    const struct scraper_means *with = &c->scraper->options.with;
+    uint32_t n = 0;
+    c->headers[n++] = (struct http_header){BYTES_LIT("user-agent"), BYTES_LIT("profgate/" PROFGATE_VERSION)};
+    c->headers[n++] = (struct http_header){BYTES_LIT("accept"), BYTES_LIT("*/*")};
+    if (c->asking->authorization.n > 0)
+        c->headers[n++] =
+            (struct http_header){BYTES_LIT("authorization"), buffer_bytes(&c->asking->authorization)};
+    const struct inquiry_options options = {
+        .connection = {.loop = with->loop,
+                       .endpoint = &c->endpoint,
+                       .tls = c->asking->tls,
+                       .server_name = job->server_name,
+                       .response_max = job->body_max + RESPONSE_HEAD_MAX,
+                       .budget = with->budget},
+        .request = {.method = "GET", .path = c->path, .headers = c->headers, .n_headers = n},
+        .timeout_ns = job->timeout_ns,
+        .on_answer = on_answer,
+        .on_end = on_end,
+        .user = c,
     };
-    c->began_ns = io_loop_now(options.loop);
+    c->began_ns = io_loop_now(with->loop);
     c->why.text[0] = 0;
     c->has_restarted = false;
-    c->state = STATE_ASKING;
-    c->connection = connection_new(&options, on_change, c);
-    if (!c->connection) {
-        fail(c, OUTCOME_BUSY, "out of memory just now");
-        return;
-    }
-    io_timer_set(c->timer, c->began_ns + job->timeout_ns);
-    connection_open(c->connection, job->timeout_ns);
+    c->outcome = OUTCOME_OK;
+    c->inquiry = inquiry_new(&options);
+    if (!c->inquiry)
+        on_end(c, INQUIRY_NO_MEMORY, "out of memory just now");
 }
 
 static void on_timer(void *user)
 {
-    struct scrape *c = user;
-    if (c->state == STATE_WAITING) {
-        ask(c);
-    } else if (c->state == STATE_CLOSING) {
-        close_connection(c);
-    } else if (c->state == STATE_ASKING) {
-        fail(c, OUTCOME_LATE, "no answer within scrape_timeout");
-        if (c->call)
-            connection_give_up(c->connection, take_ptr(c->call), UINT64_MAX);
-    }
+    ask(user);
 }
 
 /* ---- making ---- */
@@ -512,8 +458,7 @@ void scraper_stop(struct scraper *s)
         struct scrape *c = &s->scrapes[i];
         if (c->timer)
             io_timer_stop(c->timer);
-        c->state = c->state == STATE_WORKING ? c->state : STATE_WAITING; /* what comes now is not looked at */
-        c->connection = connection_free(c->connection);
+        c->inquiry = inquiry_free(c->inquiry);
     }
     if (s->inbox)
         lane_inbox_close(take_ptr(s->inbox));

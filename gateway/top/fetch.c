@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a fetch ended is noted, and told by its timer: a connection may not be freed from inside what it says.
- */
 #include "gateway/top/fetch.h"
 
 #include <errno.h>
@@ -10,10 +8,8 @@
 
 #include "gateway/top/page.h"
 #include "proto/base/macros.h"
-#include "proto/client/connection.h"
 #include "proto/client/endpoint.h"
-#include "proto/io/loop.h"
-#include "proto/io/timer.h"
+#include "proto/client/inquiry.h"
 
 #define ADMIN_PORT 9464
 
@@ -22,10 +18,9 @@ struct top_fetch {
     struct endpoint endpoint; /* its texts are the URL's */
     top_fetch_fn done;
     void *user;
-    struct client_connection *connection;
-    struct io_timer *timer; /* for the end of patience, or at once */
-    bool ended;             /* error, message and body say how */
-    int error;
+    struct inquiry *inquiry;
+    struct http_header headers[3];
+    int error; /* of the answer, or none */
     struct error message;
     struct buffer body;
 };
@@ -56,95 +51,46 @@ int top_url_parse(const char *text, struct top_url *ret, struct error *e)
     return 0;
 }
 
-static void release(struct top_fetch *f)
-{
-    connection_free(f->connection); /* may end the call: nobody listens now */
-    io_timer_free(f->timer);
-    buffer_release(&f->body);
-    free(f);
-}
-
 struct top_fetch *top_fetch_cancel(struct top_fetch *f)
 {
-    if (f) {
-        f->ended = true;
-        release(f);
-    }
+    if (!f)
+        return NULL;
+    inquiry_free(f->inquiry);
+    buffer_release(&f->body);
+    free(f);
     return NULL;
 }
 
-/* `error` is what the message was set with. */
-static void end(struct top_fetch *f, int error)
-{
-    f->ended = true;
-    f->error = error;
-    io_timer_set(f->timer, 0);
-}
-
-static void on_timer(void *user)
+static void on_answer(void *user, const struct http_response *response)
 {
     struct top_fetch *f = user;
-    if (!f->ended)
-        end(f, error_set(&f->message, -ETIMEDOUT, "no answer in time"));
-    struct top_fetch last = *f;
-    f->body = (struct buffer){0};
-    release(f);
-    last.done(last.user, last.error, last.message.text, buffer_bytes(&last.body));
-    buffer_release(&last.body);
-}
-
-static void on_response(void *user, enum http_call_result result, const struct http_response *response)
-{
-    struct top_fetch *f = user;
-    int r;
-    connection_end(f->connection);
-    if (f->ended)
-        return;
-    if (result == HTTP_CALL_TOO_LARGE)
-        r = error_set(&f->message, -E2BIG, "the page is larger than %u MiB", TOP_PAGE_MAX >> 20);
-    else if (result != HTTP_CALL_DONE)
-        r = error_set(&f->message, -EPROTO, "the connection ended before the page did");
-    else if (response->status == 401)
-        r = error_set(
+    if (response->status == 401)
+        f->error = error_set(
             &f->message, -EACCES,
             f->url->way && f->url->way->authorization.n > 0
                 ? "the gateway does not take these credentials"
                 : "the gateway asks who you are: --user and --password-file, or --bearer-token-file");
     else if (response->status != 200)
-        r = error_set(&f->message, -EPROTO, "the answer is HTTP status %u%s", response->status,
-                      response->status == 404 ? ": is that the gateway's admin address?" : "");
+        f->error = error_set(&f->message, -EPROTO, "the answer is HTTP status %u%s", response->status,
+                             response->status == 404 ? ": is that the gateway's admin address?" : "");
     else if (buffer_add_bytes(&f->body, response->body) < 0)
-        r = error_set(&f->message, -ENOMEM, "no memory for the page");
-    else
-        r = 0;
-    end(f, r);
+        f->error = error_set(&f->message, -ENOMEM, "no memory for the page");
 }
 
-static void on_change(void *user, struct client_connection *connection, const char *failure)
+static void on_end(void *user, enum inquiry_end end, const char *why)
 {
+    static const int errors[] = {[INQUIRY_UNREACHED] = -EPROTO,
+                                 [INQUIRY_LATE] = -ETIMEDOUT,
+                                 [INQUIRY_TOO_LARGE] = -E2BIG,
+                                 [INQUIRY_NO_MEMORY] = -ENOMEM};
     struct top_fetch *f = user;
-    if (f->ended)
-        return;
-    if (failure) {
-        end(f, error_set(&f->message, -EHOSTUNREACH, "%s", failure));
-        return;
-    }
-    if (!connection_is_ready(connection)) /* it has its call */
-        return;
-    const struct top_way *way = f->url->way;
-    const bool says_who = way && way->authorization.n > 0;
-    const struct http_header headers[] = {
-        {BYTES_LIT("accept"), BYTES_LIT("application/json")},
-        {BYTES_LIT("user-agent"), BYTES_LIT("profgate-top/" PROFGATE_VERSION)},
-        {BYTES_LIT("authorization"), says_who ? buffer_bytes(&way->authorization) : (struct bytes){0}}};
-    const struct http_request request = {.method = "GET",
-                                         .scheme = f->url->is_https ? "https" : "http",
-                                         .authority = f->url->authority,
-                                         .path = f->url->path,
-                                         .headers = headers,
-                                         .n_headers = ARRAY_LEN(headers) - !says_who};
-    if (!connection_call(connection, &request, on_response, f))
-        end(f, error_set(&f->message, -ENOMEM, "no memory for the request"));
+    f->inquiry = NULL;
+    if (end == INQUIRY_TOO_LARGE)
+        f->error = error_set(&f->message, -E2BIG, "the page is larger than %u MiB", TOP_PAGE_MAX >> 20);
+    else if (end != INQUIRY_ANSWERED)
+        f->error = error_set(&f->message, errors[end], "%s", why);
+    f->done(f->user, f->error, f->message.text, buffer_bytes(&f->body));
+    top_fetch_cancel(f);
 }
 
 struct top_fetch *top_fetch_start(struct io_loop *loop, const struct top_url *url, uint64_t timeout_ns,
@@ -153,21 +99,31 @@ struct top_fetch *top_fetch_start(struct io_loop *loop, const struct top_url *ur
     struct top_fetch *f = calloc(1, sizeof *f);
     if (!f)
         return NULL;
+    const bool says_who = url->way && url->way->authorization.n > 0;
     *f = (struct top_fetch){
         .url = url,
         .endpoint = {.host = (char *)url->host, .authority = (char *)url->authority, .port = url->port},
         .done = done,
         .user = user,
+        .headers = {{BYTES_LIT("accept"), BYTES_LIT("application/json")},
+                    {BYTES_LIT("user-agent"), BYTES_LIT("profgate-top/" PROFGATE_VERSION)},
+                    {BYTES_LIT("authorization"),
+                     says_who ? buffer_bytes(&url->way->authorization) : (struct bytes){0}}},
         .body = BUFFER_INIT(TOP_PAGE_MAX)};
-    const struct connection_options options = {.loop = loop,
-                                               .endpoint = &f->endpoint,
-                                               .tls = url->is_https ? url->way->tls : NULL,
-                                               .response_max = TOP_PAGE_MAX};
-    f->timer = io_timer_new(loop, on_timer, f);
-    f->connection = f->timer ? connection_new(&options, on_change, f) : NULL;
-    if (!f->connection)
-        return top_fetch_cancel(f);
-    io_timer_set(f->timer, io_loop_now(loop) + timeout_ns);
-    connection_open(f->connection, timeout_ns);
-    return f;
+    const struct inquiry_options options = {
+        .connection = {.loop = loop,
+                       .endpoint = &f->endpoint,
+                       .tls = url->is_https ? url->way->tls : NULL,
+                       .response_max = TOP_PAGE_MAX},
+        .request = {.method = "GET",
+                    .path = url->path,
+                    .headers = f->headers,
+                    .n_headers = ARRAY_LEN(f->headers) - !says_who},
+        .timeout_ns = timeout_ns,
+        .on_answer = on_answer,
+        .on_end = on_end,
+        .user = f,
+    };
+    f->inquiry = inquiry_new(&options);
+    return f->inquiry ? f : top_fetch_cancel(f);
 }

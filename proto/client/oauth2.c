@@ -11,8 +11,8 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/client/basic.h"
-#include "proto/client/connection.h"
 #include "proto/client/endpoint.h"
+#include "proto/client/inquiry.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 #include "proto/io/tls.h"
@@ -27,15 +27,14 @@ struct oauth2 {
     struct io_loop *loop;
     struct endpoint endpoint;
     struct tls_context *tls;
-    struct client_connection *connection;
-    struct io_timer *timer;
-    struct http_call *call;
+    struct inquiry *inquiry;   /* NULL: nothing is asked */
+    struct io_timer *timer;    /* for the end of a pause */
     struct buffer body, basic; /* what is asked, and who asks: texts */
     char *token;               /* "Bearer …" */
-    uint64_t expires_ns, expiry_buffer_ns, timeout_ns, began_ns;
+    struct http_header headers[3];
+    uint64_t expires_ns, expiry_buffer_ns, timeout_ns;
     uint64_t not_before_ns; /* no attempt sooner: the last one failed */
-    bool is_asking;
-    struct error failure;
+    struct error failure;   /* of the last attempt */
     void (*on_change)(void *user);
     void *user;
 };
@@ -45,10 +44,8 @@ struct oauth2 {
 static void fail(struct oauth2 *o, const char *why)
 {
     error_set(&o->failure, 0, "no token of %s: %s", o->endpoint.authority, why);
-    o->is_asking = false;
     o->not_before_ns = io_loop_now(o->loop) + PAUSE_NS;
     io_timer_set(o->timer, o->not_before_ns);
-    o->on_change(o->user);
 }
 
 /* RFC 6749 §5.1. A token that is no header's value is none. NULL: there is none in it. */
@@ -78,17 +75,11 @@ static char *read_token(struct bytes answer, uint64_t *ret_seconds)
     return token;
 }
 
-static void on_answer(void *user, enum http_call_result result, const struct http_response *response)
+static void on_answer(void *user, const struct http_response *response)
 {
     struct oauth2 *o = user;
     uint64_t seconds = 0;
     char why[64];
-    connection_end(o->connection);
-    o->call = NULL;
-    if (result != HTTP_CALL_DONE) {
-        fail(o, "it did not answer");
-        return;
-    }
     char *token = response->status == 200 ? read_token(response->body, &seconds) : NULL;
     if (!token) {
         snprintf(why, sizeof why, response->status == 200 ? "HTTP %u without one" : "HTTP %u",
@@ -101,76 +92,48 @@ static void on_answer(void *user, enum http_call_result result, const struct htt
     const uint64_t lasts = min_of(seconds, (uint64_t)366 * 86400) * NSEC_PER_SEC;
     o->expires_ns =
         lasts > 0 ? io_loop_now(o->loop) + lasts - min_of(o->expiry_buffer_ns, lasts / 2) : UINT64_MAX;
-    o->is_asking = false;
     error_clear(&o->failure);
-    io_timer_stop(o->timer);
-    o->on_change(o->user);
 }
 
-static void step(struct oauth2 *o)
+static void on_end(void *user, enum inquiry_end end, const char *why)
 {
-    if (!o->is_asking || o->call)
-        return;
-    if (!connection_is_ready(o->connection)) {
-        connection_open(o->connection, o->timeout_ns);
-        return;
-    }
-    const struct http_header headers[] = {
-        {BYTES_LIT("content-type"), BYTES_LIT("application/x-www-form-urlencoded")},
-        {BYTES_LIT("accept"), BYTES_LIT("application/json")},
-        {BYTES_LIT("authorization"), buffer_bytes(&o->basic)},
-    };
-    const struct http_request request = {
-        .method = "POST",
-        .scheme = o->endpoint.tls ? "https" : "http",
-        .authority = o->endpoint.authority,
-        .path = o->endpoint.path[0] ? o->endpoint.path : "/",
-        .headers = headers,
-        .n_headers = ARRAY_LEN(headers),
-        .body = buffer_bytes(&o->body),
-    };
-    o->began_ns = io_loop_now(o->loop);
-    struct http_call *call = connection_call(o->connection, &request, on_answer, o);
-    if (o->is_asking) /* else it has ended already */
-        o->call = call;
+    struct oauth2 *o = user;
+    o->inquiry = NULL;
+    if (end != INQUIRY_ANSWERED)
+        fail(o, why);
+    o->on_change(o->user);
 }
 
 static void ask(struct oauth2 *o)
 {
-    const uint64_t now = io_loop_now(o->loop);
-    if (o->is_asking)
+    if (o->inquiry)
         return;
-    if (now < o->not_before_ns) {
+    if (io_loop_now(o->loop) < o->not_before_ns) {
         io_timer_set(o->timer, o->not_before_ns);
         return;
     }
-    o->is_asking = true;
-    io_timer_set(o->timer, now + o->timeout_ns);
-    step(o);
+    const struct inquiry_options options = {
+        .connection = {.loop = o->loop, .endpoint = &o->endpoint, .tls = o->tls, .response_max = ANSWER_MAX},
+        .request = {.method = "POST",
+                    .path = o->endpoint.path[0] ? o->endpoint.path : "/",
+                    .headers = o->headers,
+                    .n_headers = ARRAY_LEN(o->headers),
+                    .body = buffer_bytes(&o->body)},
+        .timeout_ns = o->timeout_ns,
+        .on_answer = on_answer,
+        .on_end = on_end,
+        .user = o,
+    };
+    o->inquiry = inquiry_new(&options);
+    if (!o->inquiry)
+        fail(o, "out of memory");
 }
 
-static void on_connection(void *user, struct client_connection *c, const char *failure)
-{
-    struct oauth2 *o = user;
-    if (!failure)
-        step(o);
-    else if (o->is_asking && !o->call)
-        fail(o, failure);
-}
-
-/* The time for an answer, or for a pause, is over. */
+/* A pause is over: who still wants one asks again. */
 static void on_time(void *user)
 {
     struct oauth2 *o = user;
-    if (o->call) {
-        struct http_call *call = o->call;
-        o->call = NULL;
-        connection_give_up(o->connection, call, o->began_ns);
-    }
-    if (o->is_asking)
-        fail(o, "it did not answer in time");
-    else
-        o->on_change(o->user); /* who still wants one asks again */
+    o->on_change(o->user);
 }
 
 const char *oauth2_authorization(struct oauth2 *o)
@@ -241,16 +204,13 @@ static int make(struct oauth2 *o, const struct client_oauth2 *options, struct er
         r = make_basic(o, options);
     if (r == 0 && !(o->timer = io_timer_new(o->loop, on_time, o)))
         r = -ENOMEM;
-    if (r < 0)
-        return r;
-    const struct connection_options connection = {
-        .loop = o->loop,
-        .endpoint = &o->endpoint,
-        .tls = o->tls,
-        .response_max = ANSWER_MAX,
+    const struct http_header headers[] = {
+        {BYTES_LIT("content-type"), BYTES_LIT("application/x-www-form-urlencoded")},
+        {BYTES_LIT("accept"), BYTES_LIT("application/json")},
+        {BYTES_LIT("authorization"), buffer_bytes(&o->basic)},
     };
-    o->connection = connection_new(&connection, on_connection, o);
-    return o->connection ? 0 : -ENOMEM;
+    memcpy(o->headers, headers, sizeof headers);
+    return r;
 }
 
 int oauth2_new(struct oauth2 **ret, struct io_loop *loop, const struct client_oauth2 *options,
@@ -277,12 +237,7 @@ struct oauth2 *oauth2_free(struct oauth2 *o)
 {
     if (!o)
         return NULL;
-    if (o->call) { /* else its end would be told */
-        struct http_call *call = o->call;
-        o->call = NULL;
-        connection_give_up(o->connection, call, 0);
-    }
-    connection_free(o->connection);
+    inquiry_free(o->inquiry);
     io_timer_free(o->timer);
     tls_context_free(o->tls);
     endpoint_release(&o->endpoint);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread has a loop of its own, for proto/client's connection: a call is begun, the loop runs until there
- * is an answer or the time is up, and the thread waits for the next wish. The table of the last answer is
+ * The thread has a loop of its own, for an inquiry of proto/client's: the loop runs until that ends, and the
+ * thread waits for the next wish. The table of the last answer is
  * everybody's, under a lock; a new one takes its place whole.
  */
 #include "sender/pods/pods.h"
@@ -17,11 +17,10 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/thread.h"
-#include "proto/client/connection.h"
 #include "proto/client/endpoint.h"
+#include "proto/client/inquiry.h"
 #include "proto/grpc/frame.h"
 #include "proto/io/loop.h"
-#include "proto/io/timer.h"
 
 /* What response_max counts beside the body. */
 #define RESPONSE_HEAD_MAX (16u << 10)
@@ -38,11 +37,8 @@ struct pods {
     struct io_post stop; /* to the loop */
 
     /* The thread's. */
-    struct io_timer *deadline;
-    struct client_connection *connection;
-    struct http_call *call;
-    struct pods_table *answer; /* of the call, if it is one */
-    bool is_over;              /* the call: whatever else comes is late */
+    struct inquiry *inquiry;
+    struct pods_table *answer; /* to it, if it is one */
     struct error why;          /* it has none */
     uint64_t again_ns;         /* how long until it may be asked again */
 
@@ -55,16 +51,6 @@ struct pods {
 };
 
 /* ---- one call ---- */
-
-static void finish(struct pods *p, const char *why)
-{
-    if (p->is_over)
-        return;
-    if (why)
-        error_set(&p->why, -EIO, "%s", why);
-    p->is_over = true;
-    io_loop_stop(p->loop);
-}
 
 /* What an answer says, as a table. NULL: nothing, or memory is out; *why says it. */
 static struct pods_table *read_answer(const struct pods *p, struct bytes body, const char **why)
@@ -85,36 +71,41 @@ static struct pods_table *read_answer(const struct pods *p, struct bytes body, c
     return t;
 }
 
-static void on_answer(void *user, enum http_call_result result, const struct http_response *response)
+static void on_answer(void *user, const struct http_response *response)
 {
     struct pods *p = user;
     const char *why = NULL;
     char status[48];
-    p->call = NULL;
-    connection_end(p->connection);
-    if (p->is_over)
-        return;
     struct bytes code = BYTES_LIT("0");
-    if (result == HTTP_CALL_DONE && p->is_cri) { /* in the trailers, or in the only head there is */
+    if (p->is_cri) { /* in the trailers, or in the only head there is */
         code = http_header_find(response->trailers, response->n_trailers, "grpc-status");
         if (!code.p)
             code = http_header_find(response->headers, response->n_headers, "grpc-status");
     }
-    if (result != HTTP_CALL_DONE)
-        why = result == HTTP_CALL_TOO_LARGE ? "the answer is too large" : "the connection broke";
-    else if (response->status != 200)
+    if (response->status != 200)
         snprintf(status, sizeof status, "it answers HTTP %u", response->status), why = status;
     else if (!bytes_is(code, "0"))
         snprintf(status, sizeof status, "it answers gRPC status %.*s", BYTES_FMT(code)), why = status;
     else
         p->answer = read_answer(p, response->body, &why);
-    finish(p, why);
+    if (why)
+        error_set(&p->why, -EIO, "%s", why);
+}
+
+static void on_end(void *user, enum inquiry_end end, const char *why)
+{
+    struct pods *p = user;
+    p->inquiry = NULL;
+    if (end != INQUIRY_ANSWERED)
+        error_set(&p->why, -EIO, "%s", why);
+    io_loop_stop(p->loop);
 }
 
 /* An empty ListContainersRequest: all of them. */
 static const uint8_t everything[GRPC_PREFIX_BYTES];
 
-static void on_change(void *user, struct client_connection *connection, const char *failure)
+/* Asks, and waits for the answer. NULL: there is none, p->why says why. */
+static struct pods_table *ask(struct pods *p)
 {
     static const struct http_header of_cri[] = {
         {BYTES_LIT("content-type"), BYTES_LIT("application/grpc")},
@@ -125,53 +116,28 @@ static void on_change(void *user, struct client_connection *connection, const ch
         {BYTES_LIT("accept"), BYTES_LIT("application/json")},
         {BYTES_LIT("user-agent"), BYTES_LIT("profsend/" PROFGATE_VERSION)},
     };
-    struct pods *p = user;
-    if (failure) {
-        finish(p, failure);
-        return;
-    }
-    if (p->call || p->is_over || !connection_is_ready(connection))
-        return;
-    const struct http_request request = {
-        .method = p->is_cri ? "POST" : "GET",
-        .scheme = "http",
-        .authority = p->endpoint.authority,
-        .path = p->path,
-        .headers = p->is_cri ? of_cri : of_kubelet,
-        .n_headers = p->is_cri ? ARRAY_LEN(of_cri) : ARRAY_LEN(of_kubelet),
-        .body = p->is_cri ? bytes_of(everything, sizeof everything) : bytes_of(NULL, 0),
+    const struct inquiry_options options = {
+        .connection = {.loop = p->loop,
+                       .endpoint = &p->endpoint,
+                       .http2 = p->is_cri,
+                       .response_max = PODS_ANSWER_MAX + RESPONSE_HEAD_MAX},
+        .request = {.method = p->is_cri ? "POST" : "GET",
+                    .path = p->path,
+                    .headers = p->is_cri ? of_cri : of_kubelet,
+                    .n_headers = p->is_cri ? ARRAY_LEN(of_cri) : ARRAY_LEN(of_kubelet),
+                    .body = p->is_cri ? bytes_of(everything, sizeof everything) : bytes_of(NULL, 0)},
+        .timeout_ns = PODS_TIMEOUT_NS,
+        .on_answer = on_answer,
+        .on_end = on_end,
+        .user = p,
     };
-    p->call = connection_call(connection, &request, on_answer, p);
-    if (!p->call)
-        finish(p, "out of memory");
-}
-
-static void on_deadline(void *user)
-{
-    finish(user, "no answer in time");
-}
-
-/* Asks, and waits for the answer. NULL: there is none, p->why says why. */
-static struct pods_table *ask(struct pods *p)
-{
-    const struct connection_options options = {.loop = p->loop,
-                                               .endpoint = &p->endpoint,
-                                               .http2 = p->is_cri,
-                                               .response_max = PODS_ANSWER_MAX + RESPONSE_HEAD_MAX};
-    p->is_over = false;
     p->answer = NULL;
-    p->connection = connection_new(&options, on_change, p);
-    if (!p->connection) {
-        error_set(&p->why, -ENOMEM, "out of memory");
-        return NULL;
-    }
     uv_update_time(io_loop_uv(p->loop)); /* it has stood since the last call */
-    connection_open(p->connection, PODS_TIMEOUT_NS);
-    io_timer_set(p->deadline, clock_monotonic() + PODS_TIMEOUT_NS);
-    io_loop_run(p->loop);
-    p->is_over = true;
-    io_timer_stop(p->deadline);
-    p->connection = connection_free(p->connection);
+    p->inquiry = inquiry_new(&options);
+    if (p->inquiry)
+        io_loop_run(p->loop);
+    else
+        error_set(&p->why, -ENOMEM, "out of memory");
     return take_ptr(p->answer);
 }
 
@@ -223,7 +189,11 @@ static void *run(void *argument)
 static void on_stop(void *argument)
 {
     struct pods *p = argument;
-    finish(p, "the program ends");
+    if (!p->inquiry)
+        return;
+    p->inquiry = inquiry_free(p->inquiry);
+    error_set(&p->why, -EIO, "the program ends");
+    io_loop_stop(p->loop);
 }
 
 /* ---- */
@@ -261,9 +231,8 @@ static int start(struct pods *p, const char *where, struct error *e)
                                            : "/pods";
     p->path = strdup(path);
     p->loop = io_loop_new();
-    p->deadline = p->loop ? io_timer_new(p->loop, on_deadline, p) : NULL;
     p->stop = (struct io_post){.fn = on_stop, .arg = p};
-    if (!p->path || !p->deadline)
+    if (!p->path || !p->loop)
         return error_set(e, -ENOMEM, "out of memory");
     p->is_wanted = true; /* the names of what runs already */
     r = thread_begin(&p->thread, NULL, "pods", run, p);
@@ -302,8 +271,6 @@ struct pods *pods_free(struct pods *p)
     }
     if (p->loop && io_loop_is_resolving(p->loop))
         return p;
-    p->is_over = true;
-    io_timer_free(p->deadline);
     if (p->loop)
         io_loop_free(p->loop);
     pods_table_free(p->answer);

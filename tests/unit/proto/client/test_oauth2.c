@@ -176,7 +176,7 @@ UNIT(a_server_without_an_answer_is_given_up)
     struct world *w = world_new(NULL);
     begin(w, 100 * NSEC_PER_MSEC);
     ck_assert_ptr_null(token(w));
-    ck_assert_msg(strstr(oauth2_failure(w->oauth2), "did not answer in time") != NULL, "%s",
+    ck_assert_msg(strstr(oauth2_failure(w->oauth2), "no answer in time") != NULL, "%s",
                   oauth2_failure(w->oauth2));
     world_end(w);
     w = world_new(NULL);
