@@ -12,11 +12,11 @@
 #include <stdlib.h>
 
 #include "gateway/access/access.h"
-#include "gateway/access/address.h"
 #include "gateway/access/parts.h"
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "proto/io/address.h"
 
 /* Memory is charged in steps, so that a body in small pieces costs few atomics. */
 #define MEMORY_STEP (16u << 10)

@@ -11,11 +11,9 @@
  */
 #include "gateway/listen/turns.h"
 
-#include <arpa/inet.h>
-#include <string.h>
-
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "proto/io/address.h"
 
 void turns_init(struct turns *t)
 {
@@ -25,22 +23,8 @@ void turns_init(struct turns *t)
 
 uint32_t turns_host(const char *address)
 {
-    struct bytes host = bytes_str(address);
-    struct in6_addr v6;
-    if (address[0] == '[') {
-        char text[INET6_ADDRSTRLEN];
-        size_t n = strcspn(address + 1, "]%");
-        host = bytes_of(address + 1, n);
-        if (n < sizeof text) {
-            memcpy(text, address + 1, n);
-            text[n] = 0;
-            if (inet_pton(AF_INET6, text, &v6) == 1)
-                host = IN6_IS_ADDR_V4MAPPED(&v6) ? bytes_of(&v6.s6_addr[12], 4) : bytes_of(&v6, 8);
-        }
-    } else if (strchr(address, '.')) {
-        host.n = strcspn(address, ":");
-    }
-    return (uint32_t)hash_bytes(host, hash_seed());
+    char key[ADDRESS_KEY_MAX];
+    return (uint32_t)hash_bytes(address_key(address, key), hash_seed());
 }
 
 static void forget(struct usage *u, uint64_t now)

@@ -64,8 +64,7 @@ struct turns {
 
 void turns_init(struct turns *t);
 
-/* A number for the machine at a peer's address, "127.0.0.1:40312", "[2001:db8::1]:4317", "unix…": its port
- * does not matter, and of IPv6 the first 64 bits count, which is what one subscriber gets (RFC 6177 §2). */
+/* A number for whom a peer's address belongs to (proto/io/address.h). */
 uint32_t turns_host(const char *address);
 
 /* Its place here. */

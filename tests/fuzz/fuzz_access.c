@@ -5,10 +5,10 @@
  * operator's hand), chosen by the first byte: A, T or H. Whatever is taken keeps the bounds that the rest
  * relies on.
  */
-#include "gateway/access/address.h"
 #include "gateway/access/authorization.h"
 #include "gateway/access/credentials.h"
 #include "gateway/access/passwords.h"
+#include "proto/io/address.h"
 #include "tests/fuzz/fuzz.h"
 
 static void header(struct bytes value)

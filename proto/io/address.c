@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/access/address.h"
+#include "proto/io/address.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/access/address.h"
+#include "proto/io/address.h"
 #include "tests/lib/unit.h"
 
 static void is(const char *address, const char *key)

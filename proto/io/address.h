@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom an address belongs to, when nothing better is known.
+ * Whom a peer's address (io_channel_peer) belongs to, when nothing better is known.
  */
-#ifndef GATEWAY_ACCESS_ADDRESS_H
-#define GATEWAY_ACCESS_ADDRESS_H
+#ifndef PROTO_IO_ADDRESS_H
+#define PROTO_IO_ADDRESS_H
 
 #include "proto/base/bytes.h"
 
