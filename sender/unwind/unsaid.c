@@ -559,27 +559,42 @@ static void forget(struct sweep *s, size_t from, size_t to)
         s->u->at[i] = s->u->at[i] ? NOT_KNOWN : 0;
 }
 
-/* Whether what is at a place makes room for a frame, as no data and no other code do that is jumped over. */
-static bool is_prologue(const struct sweep *s, size_t at)
+/* Whether an instruction makes room for a frame, as no data and no other code do that is jumped over. */
+static bool makes_room(const struct instruction *is)
+{
+    if (is->map == MAP_TWO_BYTES)
+        return is->opcode == 0x1e && is->is_repeated; /* endbr64 */
+    if (is->map != MAP_ONE_BYTE)
+        return false;
+    return (is->opcode & 0xf8) == 0x50 ||
+           ((is->opcode == 0x81 || is->opcode == 0x83) && is->is_wide && is->rm == RSP &&
+            is->extension == 5) ||
+           (is->opcode == 0x8d && is->is_wide && is->reg == RSP && is->base == RSP && is->displacement < 0);
+}
+
+/* Whether the first instruction at a place, or one of the first `n`, makes room for a frame. */
+static bool is_prologue(const struct sweep *s, size_t at, uint32_t n)
 {
     struct instruction is;
-    if (at >= s->code.n || !instruction_read(s->code, at, &is))
-        return false;
-    if (is.map == MAP_TWO_BYTES)
-        return is.opcode == 0x1e && is.is_repeated; /* endbr64 */
-    if (is.map != MAP_ONE_BYTE)
-        return false;
-    return (is.opcode & 0xf8) == 0x50 ||
-           ((is.opcode == 0x81 || is.opcode == 0x83) && is.is_wide && is.rm == RSP && is.extension == 5) ||
-           (is.opcode == 0x8d && is.is_wide && is.reg == RSP && is.base == RSP && is.displacement < 0);
+    for (; n > 0 && at < s->code.n && instruction_read(s->code, at, &is); at += is.length, n--) {
+        if (makes_room(&is))
+            return true;
+        if (flow_of(&is) != FLOW_ON)
+            return false;
+    }
+    return false;
 }
+
+/* How far from a function's beginning its frame may be made: compilers put before that what its first call is
+ * passed. */
+#define PROLOGUE_MAX 4u
 
 static void begin_function(struct sweep *s, size_t at)
 {
     if (!s->is_proven)
         forget(s, s->begin, at);
     s->begin = at;
-    s->is_proven = is_prologue(s, at);
+    s->is_proven = is_prologue(s, at, PROLOGUE_MAX);
     s->is_wrong = false;
     s->by_table = s->branch = (struct unsaid_frame){0};
 }
@@ -633,7 +648,7 @@ static void run_chain(struct sweep *s, size_t at, struct chain *last)
         const struct unsaid_frame may[] = {called, last->frame, s->by_table, s->branch};
         bool is_behind_padding = at > last->end;
         bool may_begin = !by_jump || is_called(&last->frame) || makes_pointer(s, at) || is_called_at(s, at) ||
-                         (is_behind_padding && is_prologue(s, at));
+                         (is_behind_padding && is_prologue(s, at, 1));
         size_t n_may = s->is_wrong || is_called_at(s, at) ? 1 : ARRAY_LEN(may);
         if (choose(s, at, may, n_may, may_begin, &f, &limit) && is_called(&f))
             begin_function(s, at);

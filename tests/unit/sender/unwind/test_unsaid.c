@@ -148,6 +148,27 @@ CODE(forever, "nop; ret; .byte 0, 0, 0\nforever_begin: push %rbp; mov %rdi, %rbp
 PLACE(forever_begin);
 PLACE(forever_loop);
 
+/* As vips_cache_trim, without frame information: what its first call is passed comes before its frame, and it
+ * ends by a jump to another function far away. A loop is entered in its middle. */
+CODE(late_frame,
+     "ret; .balign 16, 0x90\nlate_frame_begin: lea 0x1234(%rip), %rdi; sub $0x18, %rsp; call .+0x100000\n"
+     "test %rdi, %rdi; jne 2f; jmp 3f\n.balign 8, 0x90\n"
+     "1: mov (%rax), %rsi; test %rsi, %rsi; je 3f; late_frame_call: call .+0x100000; test %rdi, %rdi; je 3f\n"
+     "2: call .+0x100000; test %rax, %rax; jne 1b\n"
+     "3: lea 0x1234(%rip), %rdi; add $0x18, %rsp; late_frame_left: jmp .+0x100000\n"
+     ".balign 16, 0x90\nret");
+PLACE(late_frame_begin);
+PLACE(late_frame_call);
+PLACE(late_frame_left);
+
+UNIT(a_function_that_makes_its_frame_late_and_ends_with_a_jump)
+{
+    run(late_frame, late_frame_end, true);
+    CHECK(late_frame_begin - late_frame, DEPTH(8));
+    CHECK(late_frame_call - late_frame, DEPTH(0x20));
+    CHECK(late_frame_left - late_frame, DEPTH(8));
+}
+
 UNIT(a_function_that_never_returns)
 {
     run(forever, forever_end, true);
