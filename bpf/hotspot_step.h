@@ -578,8 +578,15 @@ STEP_PART hotspot_stub(STEP_HANDLE h)
         c->word = hotspot_word(c->blob, c->kind, HOTSPOT_STUB);
         return hotspot_scan(h, r->sp, HOTSPOT_WITH_BP);
     }
-    return distance < 0 ? hotspot_leave_pointer(h, HOTSPOT_TO_ANY)
-                        : hotspot_leave(h, r->sp + (bpf_u32)distance, 0);
+    if (distance < 0)
+        return hotspot_leave_pointer(h, HOTSPOT_TO_ANY);
+    int did = hotspot_leave(h, r->sp + (bpf_u32)distance, 0);
+    if (did != 1)
+        return did;
+    /* It is what brings frames back, and takes its answer from C++ likewise: rbp is that of enterSpecial,
+     * unless a method has returned there. */
+    c->word = hotspot_word(c->blob, c->kind, HOTSPOT_STUB);
+    return hotspot_leave_pointer(h, 0);
 }
 
 #define HOTSPOT_ENTER 0xec8b4855u /* push %rbp; mov %rsp, %rbp */

@@ -193,8 +193,12 @@ def test_virtual_threads_that_yield_are_seen_to_their_carriers(tmp_path):
                     (below[-1].startswith("StubRoutines (continuation") or chain[0].startswith("lambda$main")) and
                     "jdk.internal.vm.Continuation.run" in below)
         return is_exact, stack.incomplete is None, True
-    hits, exact, complete, named, odd = judged(seen(program, 1500, first=FIRST, begun=3.0).of(program.pid), verdict)
+    stacks = seen(program, 1500, first=FIRST, begun=3.0).of(program.pid)
+    hits, exact, complete, named, odd = judged(stacks, verdict)
     text = say("virtual threads", hits, exact, complete, named, odd)
+    # What asks C++ for the frames that are put aside is told by its name, above the carrier.
+    asking = [s for s in stacks if not s.first and s.incomplete is None and any("prepare_thaw(" in name for name in s.names)]
+    assert asking and all("StubRoutines (continuation" in "".join(s.names) and are_named(s.names[-8:]) for s in asking), asking[:3]
     assert hits >= 500 and min(exact, complete) >= nearly_all(YIELDED, hits), (text, odd[:3])
 
 

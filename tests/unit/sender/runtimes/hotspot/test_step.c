@@ -478,6 +478,26 @@ UNIT(what_brings_frames_back_is_told_in_their_place)
     ck_assert(is_named(&word) && bytes_is(name.name, "StubRoutines (1)"));
 }
 
+/* While it asks C++ for them, whose answer it takes as those do that go on with an exception. */
+UNIT(what_brings_frames_back_is_told_while_it_asks_for_them)
+{
+    static const uint8_t answer[] = {0xe8, 1,    2,    3,    4,   0x48,
+                                     0x8b, 0xd8, 0x48, 0x8b, 0xe3}; /* mov %rax, %rbx */
+    struct sample_frame word;
+    struct unwind_registers at = {.ip = CODE(STUB) + 5, .sp = STACK, .bp = STACK + 0x400, .is_return = 1};
+    begin();
+    memcpy(memory + CODE(STUB), answer, sizeof answer);
+    put_n(STACK, 0x7f00, 8); /* room for what is brought */
+    put_n(STACK + 0x400, 0xd000, 8);
+    put_n(STACK + 0x408, CODE(METHOD) + 0x50, 8);
+    ck_assert(step(&at, &word));
+    ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x50);
+    ck_assert_uint_eq(at.sp, STACK + 0x410);
+    ck_assert_uint_eq(at.bp, 0xd000);
+    ck_assert_int_eq(word.kind, SAMPLE_FRAME_WORD);
+    ck_assert(is_named(&word) && bytes_is(name.name, "StubRoutines (1)"));
+}
+
 UNIT(what_is_in_no_blob_is_none_of_javas)
 {
     struct sample_frame word;
