@@ -119,14 +119,25 @@ UNWIND_INLINE bpf_u64 hotspot_to_return(const struct hotspot_place *p, const str
 #define HOTSPOT_MAYBE_BP  8u  /* as HOTSPOT_WITH_BP, if that is what rbp leads to */
 #define HOTSPOT_CALLED    16u /* only to where the stub was called from */
 #define HOTSPOT_STUB_SIZE 1024u
+#define HOTSPOT_STUBS_MAX (256u << 10) /* of a blob with many stubs, some 100 KiB long */
 
-/* Whether what is behind a call is `ip`: of c->blob's code from its beginning (call n). */
+/* Whether `ip` is behind a call (call n; movabs n, %r10; call *%r10) of c->blob's code from its beginning; of
+ * one with many stubs from anywhere outside to anywhere in it. */
 STEP_PART hotspot_is_called(STEP_HANDLE h, bpf_u64 ip)
 {
     HOTSPOT_OPEN(h);
-    bpf_u64 code = 0;
-    return !HOTSPOT_READ(w, &code, 5, ip - 5) && (code & 0xff) == 0xe8 &&
-           ip + (bpf_u64)(bpf_s64)(bpf_s32)(code >> 8) == hotspot_code(p, c);
+    bpf_u64 call[2] = {0}, code = hotspot_code(p, c), to;
+    if (HOTSPOT_READ(w, call, sizeof call, ip - sizeof call))
+        return 0;
+    if ((call[1] >> 24 & 0xff) == 0xe8)
+        to = ip + (bpf_u64)((bpf_s64)call[1] >> 32);
+    else if ((call[0] >> 24 & 0xffff) == 0xba49 && call[1] >> 40 == 0xd2ff41)
+        to = call[0] >> 40 | call[1] << 24;
+    else
+        return 0;
+    if (c->kind == HOTSPOT_STUBS)
+        return to - code < HOTSPOT_STUBS_MAX && ip - code >= HOTSPOT_STUBS_MAX;
+    return to == code;
 }
 
 /* Leaves a frame whose return address is at `at`. 1: it is not one that it could return to. */
@@ -152,14 +163,17 @@ STEP_PART hotspot_leave(STEP_HANDLE h, bpf_u64 at, bpf_u32 how)
     return 0;
 }
 
-/* Words of the stack that are looked at where a frame is not as it should be. */
-#define HOTSPOT_SCAN 16
+/* Words of the stack that are looked at where a frame is not as it should be; and by what a return address
+ * can hardly be anything else: SHA-256 works in 80. */
+#define HOTSPOT_SCAN        16
+#define HOTSPOT_SCAN_CALLED 96
 
 STEP_PART hotspot_scan(STEP_HANDLE h, bpf_u64 at, bpf_u32 how)
 {
+    bpf_u64 n = how & HOTSPOT_CALLED ? HOTSPOT_SCAN_CALLED : HOTSPOT_SCAN;
     int did = 1;
     STEP_LOOP
-    for (bpf_u64 i = 0; i < HOTSPOT_SCAN && did > 0; i++)
+    for (bpf_u64 i = 0; i < HOTSPOT_SCAN_CALLED && i < n && did > 0; i++)
         did = hotspot_leave(h, at + 8 * i, how | HOTSPOT_MAYBE_BP);
     return did > 0 ? -1 : did;
 }
@@ -662,6 +676,9 @@ STEP_PART hotspot_leaf_stub(STEP_HANDLE h)
             hotspot_leave(h, r->sp + (hotspot_is_aligned(c) ? 8 : 0), 0) == 0)
             return 0;
     }
+    /* What works on much data keeps it on the stack, and anything in rbp. */
+    if (c->kind == HOTSPOT_STUBS && hotspot_scan(h, r->sp, HOTSPOT_CALLED) == 0)
+        return 0;
     if (r->has_all && hotspot_has(p, r->all[1]))
         return hotspot_leave_by_rdx(h);
     did = hotspot_scan(h, r->sp, HOTSPOT_NOT_SELF);

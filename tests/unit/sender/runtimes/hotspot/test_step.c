@@ -448,6 +448,34 @@ UNIT(a_stub_that_flushes_is_called_by_what_it_returns_to)
     ck_assert(bytes_is(name.name, "flush_icache_stub"));
 }
 
+/* SHA-512 has what it works on and its registers on the stack, among them words that look like return
+ * addresses, and anything in rbp. */
+UNIT(a_stub_that_works_on_much_data_is_left_to_where_it_was_called)
+{
+    static const uint8_t by_register[] = {0x41, 0xff, 0xd2}; /* call *%r10 */
+    const uint64_t ret = CODE(METHOD) + 0x30;
+    for (int is_far = 0; is_far < 2; is_far++) {
+        struct sample_frame word;
+        struct unwind_registers at = {.ip = CODE(STUB) + 0x20, .sp = STACK, .bp = STACK + 0x18, .has_all = 1};
+        begin();
+        put_blob(STUB, 16, "StubRoutines (2)", 0);
+        put_n(STACK + 8, CODE(METHOD) + 0x44, 8); /* what was there before */
+        put_n(STACK + 85 * 8, ret, 8);
+        memory[ret - 5] = 0xe8;
+        put_n(ret - 4, (uint32_t)(CODE(STUB) + 0x10 - ret), 4);
+        if (is_far) {
+            put_n(ret - 13, 0xba49, 2); /* movabs n, %r10 */
+            put_n(ret - 11, CODE(STUB) + 0x10, 8);
+            memcpy(memory + ret - 3, by_register, sizeof by_register);
+        }
+        at.all[1] = CODE(METHOD) + 0x44;
+        ck_assert_msg(step(&at, &word), "%d", is_far);
+        ck_assert_uint_eq(at.ip, ret);
+        ck_assert_uint_eq(at.sp, STACK + 86 * 8);
+        ck_assert(is_named(&word) && bytes_is(name.name, "StubRoutines (2)"));
+    }
+}
+
 UNIT(a_stub_that_has_called_is_no_frame)
 {
     struct sample_frame word;
