@@ -24,6 +24,11 @@ static const struct {
     {"perl_construct", "Perl", STT_FUNC},
     {"luaJIT_setmode", "LuaJIT", STT_FUNC},    /* 2.0, without LJ_GC64 */
     {"enif_make_int", "Erlang/OTP", STT_FUNC}, /* before 25, without its JIT */
+    {"lua_newstate", "Lua", STT_FUNC},         /* LuaJIT has one, too; and who embeds it (Redis) */
+    {"Rf_initEmbeddedR", "R", STT_FUNC},
+    {"Tcl_CreateInterp", "Tcl", STT_FUNC},
+    {"scm_boot_guile", "Guile", STT_FUNC},
+    {"jl_init", "Julia", STT_FUNC},
 };
 
 const char *runtime_stranger(const struct runtime_file *file)

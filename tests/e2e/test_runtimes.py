@@ -133,7 +133,8 @@ int main(void) { for (volatile unsigned i = 0;; i++) {} }
 """
 
 
-@pytest.mark.parametrize("flag, runtime", [("-DEXPORTS=pypy_main_startup", "PyPy"), ("-DEXPORTS=Py_Main", "CPython"), ("-DLATER_PERL", "perl")])
+@pytest.mark.parametrize("flag, runtime", [("-DEXPORTS=pypy_main_startup", "PyPy"), ("-DEXPORTS=Py_Main", "CPython"),
+                                           ("-DEXPORTS=lua_newstate", "Lua"), ("-DLATER_PERL", "perl")])
 def test_a_runtime_that_is_not_known_is_said_once(flag, runtime, tmp_path):
     """For its stacks, whole ones of machine code, do not."""
     (tmp_path / "stranger.c").write_text(STRANGER)
