@@ -31,6 +31,7 @@ struct v8_place {
     bpf_u16 data, name, script;      /* … with these; `data`: its code, a Smi or none for a builtin */
     bpf_u16 number;                  /* 4 bytes, its number in the isolate, or in its script, … */
     bpf_u16 script_id;               /* … which has one in the isolate at this; 0: not needed */
+    bpf_u16 kind_regexp;             /* of a frame of a regular expression's code; 0: not known */
     /* For names; the kernel side does not look at these. */
     bpf_u16 version[3];         /* Node's; 0: not known */
     bpf_u16 v8_major, v8_minor; /* V8's */
@@ -53,6 +54,7 @@ _Static_assert(sizeof(struct v8_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
  * and `file` is made of what tells it from another one that gets its memory: such a number, and pointers
  * to its name and script. */
 #define V8_NO_OFFSET 0xffffu
+#define V8_REGEXP    1u /* as `where`, which is even otherwise: a regular expression's code */
 #define V8_COOKIE(script_id, number, name, script)                                            \
     ((bpf_u32)(((script_id)*0x9e3779b97f4a7c15ull ^ (bpf_u64)(number)*0xd6e8feb86659fd93ull ^ \
                 (name)*0xc2b2ae3d27d4eb4full ^ (script)*0xff51afd7ed558ccdull) >>             \

@@ -74,8 +74,13 @@ STEP_INLINE int v8_word(V8_FROM *from, const struct v8_place *p, struct v8_walk 
         v->script = 0;
         v->script_id = 0;
     }
-    if (!(slots->context & V8_TAG))
-        return 0;
+    if (!(slots->context & V8_TAG)) { /* the kind of a frame, times 2 */
+        if (!p->kind_regexp || slots->context != 2 * (bpf_u64)p->kind_regexp)
+            return 0;
+        *ret = (struct sample_frame){
+            .kind = SAMPLE_FRAME_WORD, .runtime = RUNTIME_V8, .extra = V8_NO_OFFSET, .where = V8_REGEXP};
+        return 1;
+    }
     if (slots->function != v->function) {
         v->function = 0;
         if (!(slots->function & V8_TAG) || V8_READ(from, &v->one, 8, slots->function - V8_TAG + p->shared) ||

@@ -49,6 +49,7 @@ def apart(node):
     return [option for option in APART if re.search(rf"^\s+--{option[5:]}\b", known, re.M)]
 
 
+REGEXP = "(regular expression)"
 MICROTASKS = {"later", "last", "fulfilled"}
 
 
@@ -98,6 +99,7 @@ def judge(stacks, is_possible):
         if not (at_work(stack) or "v8js" not in stack.kinds and stack.incomplete):
             return None
         names = names_of(stack, "v8js")
+        names = names[:-1] if names[-1:] == (REGEXP,) else names
         return is_possible(names), is_whole(stack), are_named(names)
     return judged(stacks, verdict)
 
@@ -136,6 +138,31 @@ def test_a_program_that_begins_is_seen_exactly(version):
     text = say(node, hits, exact, complete, named, odd)
     assert hits >= 300, text
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
+
+
+SEARCHING = """
+const text = "the quick brown fox jumps over the lazy dog; ".repeat(500);
+function find() { return /q[^z]*z\\d|fox\\s+\\d/.test(text); }
+function run() { for (;;) find(); }
+run();
+"""
+
+
+@pytest.mark.parametrize("version", versions())
+def test_regular_expressions_have_a_frame_of_their_own(version, tmp_path):
+    node = interpreter(version)
+    v8 = subprocess.run([node, "-p", "process.versions.v8"], capture_output=True, text=True, check=True).stdout
+    if int(v8.split(".")[0]) < 11:
+        pytest.skip(f"V8 {v8.strip()} does not say which frames are a regular expression's")
+    (tmp_path / "searching.js").write_text(SEARCHING)
+
+    def verdict(stack):
+        names = names_of(stack, "v8js")
+        return (names[-2:] == ("find", REGEXP), is_whole(stack),
+                not any(name.startswith("0x") and not file for name, file in zip(stack.names, stack.files))) if "run" in names else None
+    hits, exact, complete, named, odd = judged(seen(Process([node, *apart(node), tmp_path / "searching.js"]), 600, first=FIRST).stacks, verdict)
+    text = say(f"{node}, a regular expression", hits, exact, complete, named, odd)
+    assert exact >= 0.9 * hits and min(complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
 
 
 def test_functions_have_lines_and_files():

@@ -236,6 +236,9 @@ int v8_binary_place(struct v8_place *ret, const struct source *file)
     ret->v8_minor = (uint16_t)minor;
     if (!add_facts(ret) || !find_builtins(ret, &d))
         return RUNTIME_NOT_KNOWN;
+    int32_t kind; /* from Node 20 on */
+    if (read_constant(&d, "v8dbg_frametype_IrregexpFrame", &kind) && kind > 0 && kind < VALUE_MAX)
+        ret->kind_regexp = (uint16_t)kind;
     find_node(ret, &d);
     return 0;
 }

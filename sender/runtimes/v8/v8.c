@@ -41,6 +41,11 @@ static bool resolve(const struct runtime_process *process, const struct sample_f
                     struct arena *text, struct runtime_name *ret)
 {
     const struct v8_place *place = (const struct v8_place *)process->place->word;
+    if (frame->where == V8_REGEXP) {
+        *ret = (struct runtime_name){.name = arena_copy(text, BYTES_LIT("(regular expression)")),
+                                     .file = BYTES_LIT("")};
+        return ret->name.p;
+    }
     return v8_function_name(process->memory, place, frame, text, ret);
 }
 
@@ -68,8 +73,8 @@ static bool step(const struct runtime_process *process, const struct runtime_sta
         stack->load(stack->of, bp + (uint64_t)V8_SLOT_OFFSET, &slots->offset))
         return false;
     *word = (struct sample_frame){.kind = SAMPLE_FRAME_CODE};
-    if (slots->context & V8_TAG && heap_type(&heap, slots->function, &type) &&
-        type - (uint32_t)place->type_function < FUNCTION_TYPES)
+    if (!(slots->context & V8_TAG) ||
+        (heap_type(&heap, slots->function, &type) && type - (uint32_t)place->type_function < FUNCTION_TYPES))
         (void)v8_word(process->memory, place, &walk, word);
     *at = (struct unwind_registers){.ip = caller, .sp = bp + 16, .bp = next, .is_return = 1};
     return true;

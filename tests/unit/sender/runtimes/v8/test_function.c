@@ -370,6 +370,21 @@ UNIT(a_frame_of_a_function_is_a_word)
     ck_assert(!word_of(&slots, &walk, &found));
 }
 
+UNIT(a_regular_expression_is_a_word_where_its_kind_of_frame_is_known)
+{
+    struct v8_walk walk = {.slots = {.context = 2 * 9}};
+    struct sample_frame found = {0};
+    struct source s = all();
+    ck_assert(!v8_word(&s, &place, &walk, &found));
+    place.kind_regexp = 9;
+    ck_assert(v8_word(&s, &place, &walk, &found));
+    ck_assert_int_eq(found.kind, SAMPLE_FRAME_WORD);
+    ck_assert_uint_eq(found.where, V8_REGEXP);
+    walk.slots.context = 2 * 8;
+    ck_assert(!v8_word(&s, &place, &walk, &found));
+    place.kind_regexp = 0;
+}
+
 UNIT(a_function_that_is_being_moved_is_where_it_went)
 {
     struct sample_frame word = begin(), found;
