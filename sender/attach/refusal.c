@@ -66,6 +66,12 @@ static void say(char why[WHY_MAX], const char *text)
     snprintf(why + n, WHY_MAX - n, "; %s", text);
 }
 
+static bool is_too_old(const struct refusal_facts *f)
+{
+    unsigned major = 0, minor = 0;
+    return sscanf(f->release, "%u.%u", &major, &minor) == 2 && (major < 5 || (major == 5 && minor < 10));
+}
+
 void refusal_explain(const struct refusal_facts *f, const char *doing, int r, const char *detail,
                      struct error *e)
 {
@@ -109,7 +115,8 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
             "(page-faults, context-switches …) are everywhere");
     /* All else was loaded by then: it is the file or the symbol, of which the loader tells. */
     if (!*why && !is_probe && (said == EINVAL || said == ENOENT || said == ESRCH)) {
-        say(why, "profsend needs Linux 5.10 or later with BPF and perf events; this is");
+        say(why, is_too_old(f) ? "profsend needs Linux 5.10 or later; this is"
+                               : "this kernel lacks what profsend needs of BPF and perf events; it is");
         strncat(why, " ", WHY_MAX - strlen(why) - 1);
         strncat(why, f->release, WHY_MAX - strlen(why) - 1);
     }
