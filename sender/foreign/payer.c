@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/macros.h"
 
 struct range {
     uint32_t first, n;
@@ -26,7 +27,7 @@ static struct {
 static int by_first(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
-    return x->first != y->first ? (x->first < y->first ? -1 : 1) : (x->n < y->n ? -1 : x->n > y->n);
+    return order_of(x->first, y->first) ?: order_of(x->n, y->n);
 }
 
 /* Lines are NAME:FIRST:COUNT; others are none. */
@@ -68,16 +69,9 @@ uint32_t payer_of(uint32_t user)
         atomic_compare_exchange_strong(&all.looked, &looked, now))
         refresh();
     pthread_rwlock_rdlock(&all.lock);
-    uint32_t low = 0, high = all.n;
-    while (low < high) { /* the first that begins behind the user */
-        uint32_t middle = low + (high - low) / 2;
-        if (all.range[middle].first <= user)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low > 0 && user - all.range[low - 1].first < all.range[low - 1].n)
-        user = all.range[low - 1].first;
+    const uint32_t behind = first_where(all.n, i, all.range[i].first > user);
+    if (behind > 0 && user - all.range[behind - 1].first < all.range[behind - 1].n)
+        user = all.range[behind - 1].first;
     pthread_rwlock_unlock(&all.lock);
     return user;
 }
