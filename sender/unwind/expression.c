@@ -63,7 +63,8 @@ struct expression expression_read(struct bytes program)
     if (op == OP_PLUS_UCONST) {
         e.plus = reader_uleb(&r);
         if (e.plus == 0 && reader_left(&r) > 0) {
-            if (reader_u8(&r) != OP_DEREF || reader_u8(&r) != OP_PLUS_UCONST)
+            const uint8_t first = reader_u8(&r), second = reader_u8(&r);
+            if (first != OP_DEREF || second != OP_PLUS_UCONST)
                 return none;
             e.kind = EXPRESSION_MEMORY_TWICE;
             e.plus = reader_uleb(&r);
