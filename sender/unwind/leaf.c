@@ -89,22 +89,20 @@ bool leaf_leaves(struct bytes code, uint8_t reg)
         return false;
     for (size_t at = 0; at < code.n && instruction_read(code, at, &is);) {
         at += is.length;
-        const bool is_short = is.map == MAP_ONE_BYTE;
-        const uint8_t op = is.opcode;
-        const bool is_branch = is_short ? (op & 0xf0) == 0x70 || (op >= 0xe0 && op <= 0xe3)
-                                        : is.map == MAP_TWO_BYTES && (op & 0xf0) == 0x80;
-        const bool is_jump = is_short && (op == 0xe9 || op == 0xeb);
-        if ((is_short && (op == 0xe8 || (op == 0xff && is.extension >= 2 && is.extension <= 5))) ||
-            changes(&is, reg))
+        const enum instruction_flow flow = instruction_flow(&is);
+        const bool is_far =
+            is.map == MAP_ONE_BYTE && is.opcode == 0xff && (is.extension == 3 || is.extension == 5);
+        if (flow == FLOW_CALL || flow == FLOW_JUMP_BY_TABLE || is_far || changes(&is, reg))
             return false;
-        if (is_branch || is_jump) {
+        if (flow == FLOW_BRANCH || flow == FLOW_JUMP) {
             const int64_t target = (int64_t)at + is.immediate;
             if (target < 0 || target >= (int64_t)code.n)
                 return false;
             furthest = max_of(furthest, target);
         }
-        returns |= is_short && op == 0xc3;
-        if (is_short && (op == 0xc3 || is_jump) && furthest < (int64_t)at)
+        const bool is_return = flow == FLOW_RETURN && is.opcode == 0xc3; /* one that takes no arguments off */
+        returns |= is_return;
+        if ((is_return || flow == FLOW_JUMP) && furthest < (int64_t)at)
             return returns;
     }
     return false;

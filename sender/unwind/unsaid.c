@@ -53,32 +53,6 @@ static const struct unsaid_frame called = {.is_known = true,
                                            .base = REGISTER_NONE},
                                  begun = {.is_known = true, .base = NOBODY};
 
-enum flow { FLOW_ON, FLOW_CALL, FLOW_BRANCH, FLOW_JUMP, FLOW_JUMP_BY_TABLE, FLOW_RETURN, FLOW_STOP };
-
-static enum flow flow_of(const struct instruction *is)
-{
-    uint8_t op = is->opcode;
-    if (is->map == MAP_TWO_BYTES) /* ud2, ud1 (clang's, with a reason as its operand), ud0 */
-        return op >= 0x80 && op <= 0x8f                 ? FLOW_BRANCH
-               : op == 0x0b || op == 0xb9 || op == 0xff ? FLOW_STOP
-                                                        : FLOW_ON;
-    if (is->map != MAP_ONE_BYTE)
-        return FLOW_ON;
-    if ((op >= 0x70 && op <= 0x7f) || (op >= 0xe0 && op <= 0xe3))
-        return FLOW_BRANCH;
-    switch (op) {
-    case 0xe8: return FLOW_CALL;
-    case 0xe9:
-    case 0xeb: return FLOW_JUMP;
-    case 0xc2:
-    case 0xc3: return FLOW_RETURN;
-    case 0xcc:
-    case 0xf4: return FLOW_STOP;
-    case 0xff: return is->extension == 2 ? FLOW_CALL : is->extension == 4 ? FLOW_JUMP_BY_TABLE : FLOW_ON;
-    default: return FLOW_ON;
-    }
-}
-
 /* A register gets another value. */
 static void overwrite(struct unsaid_frame *f, uint8_t reg)
 {
@@ -276,7 +250,7 @@ struct sweep {
 enum verdict { CONTRADICTED, OPEN, PROVEN };
 struct chain {
     enum verdict verdict;
-    enum flow end_by;
+    enum instruction_flow end_by;
     size_t end, call_end;      /* 0: there is none */
     struct unsaid_frame frame; /* at its end */
 };
@@ -412,14 +386,14 @@ static bool is_last_call(const struct sweep *s, size_t end)
 {
     struct instruction is;
     const size_t begin = behind_padding(s, end);
-    enum flow flow = FLOW_ON;
+    enum instruction_flow flow = FLOW_ON;
     if (begin == end)
         return false;
     size_t at = begin;
     for (uint32_t i = 0; i < LOOP_MAX && flow < FLOW_JUMP; at += is.length, i++) {
         if (!instruction_read(s->code, at, &is) || s->u->at[at] != 0)
             return false;
-        flow = flow_of(&is);
+        flow = instruction_flow(&is);
         bool is_jump = flow == FLOW_BRANCH || flow == FLOW_JUMP;
         if (is_jump && (int64_t)(at + is.length) + is.immediate == (int64_t)begin)
             return false;
@@ -532,7 +506,7 @@ static struct chain follow(struct sweep *s, size_t at, struct unsaid_frame f, si
             break;
         }
         c.end = at + is.length;
-        c.end_by = flow_of(&is);
+        c.end_by = instruction_flow(&is);
         s->along += n_jumps > 0 ? is.length : 0;
         enum verdict then = act(s, at, &is, is_trial, &c);
         if (then != OPEN)
@@ -579,7 +553,7 @@ static bool is_prologue(const struct sweep *s, size_t at, uint32_t n)
     for (; n > 0 && at < s->code.n && instruction_read(s->code, at, &is); at += is.length, n--) {
         if (makes_room(&is))
             return true;
-        if (flow_of(&is) != FLOW_ON)
+        if (instruction_flow(&is) != FLOW_ON)
             return false;
     }
     return false;

@@ -173,3 +173,27 @@ bool instruction_read(struct bytes code, size_t at, struct instruction *ret)
     *ret = is;
     return !s.is_bad;
 }
+
+enum instruction_flow instruction_flow(const struct instruction *is)
+{
+    uint8_t op = is->opcode;
+    if (is->map == MAP_TWO_BYTES) /* ud2, ud1 (clang's, with a reason as its operand), ud0 */
+        return op >= 0x80 && op <= 0x8f                 ? FLOW_BRANCH
+               : op == 0x0b || op == 0xb9 || op == 0xff ? FLOW_STOP
+                                                        : FLOW_ON;
+    if (is->map != MAP_ONE_BYTE)
+        return FLOW_ON;
+    if ((op >= 0x70 && op <= 0x7f) || (op >= 0xe0 && op <= 0xe3))
+        return FLOW_BRANCH;
+    switch (op) {
+    case 0xe8: return FLOW_CALL;
+    case 0xe9:
+    case 0xeb: return FLOW_JUMP;
+    case 0xc2:
+    case 0xc3: return FLOW_RETURN;
+    case 0xcc:
+    case 0xf4: return FLOW_STOP;
+    case 0xff: return is->extension == 2 ? FLOW_CALL : is->extension == 4 ? FLOW_JUMP_BY_TABLE : FLOW_ON;
+    default: return FLOW_ON;
+    }
+}

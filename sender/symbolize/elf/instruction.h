@@ -40,4 +40,16 @@ static inline bool code_has(struct bytes code, size_t at, const uint8_t *what, s
 /* Reads the one that begins at `at`. False: there is none, or none that programs have. */
 bool instruction_read(struct bytes code, size_t at, struct instruction *ret);
 
+/* How it goes on: to what is behind it, or where. */
+enum instruction_flow {
+    FLOW_ON,
+    FLOW_CALL,
+    FLOW_BRANCH,
+    FLOW_JUMP,
+    FLOW_JUMP_BY_TABLE,
+    FLOW_RETURN,
+    FLOW_STOP
+};
+enum instruction_flow instruction_flow(const struct instruction *is);
+
 #endif
