@@ -128,7 +128,6 @@ struct unwind_key {
  * overlayfs have another than its users see, who see more in an inode's number as well. */
 #define UNWIND_MARK        0x80000000u
 #define UNWIND_MARK_DEVICE 0x7f800000u
-#define UNWIND_MARK_FILE   0x007fffffu
 #define UNWIND_INODE_BITS  40
 static inline __attribute__((always_inline)) bpf_u32 unwind_mark(const struct unwind_key *key)
 {
@@ -136,6 +135,14 @@ static inline __attribute__((always_inline)) bpf_u32 unwind_mark(const struct un
     bpf_u64 file = ((key->inode << (64 - UNWIND_INODE_BITS)) + key->size) * by + key->mtime;
     return UNWIND_MARK | ((bpf_u32)(key->device * by >> 32) & UNWIND_MARK_DEVICE) |
            (bpf_u32)(file * by >> 41);
+}
+
+/* Whether a mark is that of a file as user space sees it: what has no device of its own may be a layer's,
+ * which is on another one. */
+static inline __attribute__((always_inline)) int unwind_has_mark(const struct unwind_key *key, bpf_u32 mark)
+{
+    bpf_u32 other = unwind_mark(key) ^ mark;
+    return (key->device >> 20 ? other : other & ~UNWIND_MARK_DEVICE) == 0;
 }
 
 struct unwind_file {

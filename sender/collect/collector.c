@@ -250,8 +250,7 @@ static bool take_known(struct taking *t, const struct sample_frame *from, struct
     return true;
 }
 
-/* Whether a file is the one that has a mark: then, or when it had a name yet. What has no device of its own
- * may be a layer's file, which is on another one. */
+/* Whether a file is the one that has a mark: then, or when it had a name yet. */
 static bool has_mark(const struct binary_key *key, uint32_t mark)
 {
     const uint64_t second = NSEC_PER_SEC;
@@ -259,10 +258,10 @@ static bool has_mark(const struct binary_key *key, uint32_t mark)
                             .size = key->content.size,
                             .mtime = key->content.written,
                             .device = key->major << 20 | key->minor};
-    uint32_t bits = key->major ? UINT32_MAX : ~UNWIND_MARK_DEVICE;
-    uint32_t named = unwind_mark(&is);
+    if (unwind_has_mark(&is, mark))
+        return true;
     is.mtime -= is.mtime % second;
-    return ((named ^ mark) & bits) == 0 || ((unwind_mark(&is) ^ mark) & bits) == 0;
+    return unwind_has_mark(&is, mark);
 }
 
 /* Whether a file is what the walk met there, as far as that is known: it may have been written over since, or

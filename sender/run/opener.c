@@ -155,14 +155,13 @@ bool opener_is_marked(const struct opener *o, const struct sample_file *mapping,
 {
     struct stat st;
     struct unwind_key key = mapping->key;
-    uint32_t bits = key.device >> 20 ? UINT32_MAX : ~UNWIND_MARK_DEVICE; /* is_layered */
-    if (((unwind_mark(&key) ^ mark) & bits) == 0)
+    if (unwind_has_mark(&key, mark))
         return true;
     autoclose int fd = opener_mapped(o, mapping->pid, mapping->start, mapping->end);
     if (fd < 0 || foreign_stat(fd, &st) < 0 || !key_is_of(&key, &st))
         return false;
     key.mtime = UNWIND_KEY_TIME(st.st_mtim.tv_sec, st.st_mtim.tv_nsec, 1);
-    return ((unwind_mark(&key) ^ mark) & bits) == 0;
+    return unwind_has_mark(&key, mark);
 }
 
 int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_file *before, uint32_t n,
