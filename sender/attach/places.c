@@ -136,9 +136,11 @@ static uint32_t keep_most(struct placed *p, uint32_t n, uint32_t other)
 
 static void forget_places(const struct places *of, uint32_t pid)
 {
-    if (of->is_of_contexts)
+    if (of->is_of_contexts) {
         (void)bpf_map_delete_elem(of->fd, &pid);
-    for (uint32_t runtime = RUNTIME_NATIVE; runtime < RUNTIME_TAGS && !of->is_of_contexts; runtime++) {
+        return;
+    }
+    for (uint32_t runtime = RUNTIME_NATIVE; runtime < RUNTIME_TAGS; runtime++) {
         uint64_t key = RUNTIME_PLACE_KEY(pid, runtime);
         (void)bpf_map_delete_elem(of->fd, &key);
     }

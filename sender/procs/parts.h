@@ -10,6 +10,7 @@
 
 #include "proto/base/bytes.h"
 #include "sender/foreign/allowance.h"
+#include "sender/foreign/holdings.h"
 #include "sender/procs/wishes.h"
 
 struct maps;
@@ -23,10 +24,10 @@ struct users;
 #define PROCS_ENVIRON_FREE (8u * 1024) /* where its user's allowance is spent */
 #define PROCS_TEXT_MAX     8192u       /* of status, stat, cgroup and cmdline */
 
-/* Users, by who pays for them (payer.h), have as many accounts, some of them one together; the last is that
- * of processes whose user is not known. */
-#define PROCS_ACCOUNTS       64u
-#define PROCS_ACCOUNT_NOBODY (PROCS_ACCOUNTS - 1)
+/* Users have an account each, as holder_of (holdings.h) tells them apart; the last is that of processes whose
+ * user is not known. */
+#define PROCS_ACCOUNT_NOBODY HOLDERS
+#define PROCS_ACCOUNTS       (HOLDERS + 1)
 
 /* Of those refused lately so many are known, for whom nothing is asked again, until the next sweep. */
 #define PROCS_REFUSED 4096u

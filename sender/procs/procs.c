@@ -13,7 +13,6 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
-#include "sender/foreign/payer.h"
 #include "sender/procs/facts.h"
 #include "sender/procs/parts.h"
 #include "sender/procs/users.h"
@@ -118,8 +117,7 @@ static struct process *find(struct procs *p, uint32_t pid, uint64_t start)
 
 static uint32_t account_of(uint32_t user)
 {
-    return user == UINT32_MAX ? PROCS_ACCOUNT_NOBODY
-                              : (uint32_t)(hash_mix(payer_of(user), 0) % PROCS_ACCOUNT_NOBODY);
+    return user == UINT32_MAX ? PROCS_ACCOUNT_NOBODY : holder_of(user);
 }
 
 /* Whose a process is, by its real user: the folder is root's of who may not be looked into. */

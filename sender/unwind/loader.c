@@ -11,7 +11,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "sender/foreign/open.h"
-#include "sender/foreign/payer.h"
 #include "sender/unwind/key.h"
 
 /* Room that was made may be in pieces: then it is made again. */
@@ -245,11 +244,10 @@ static int load(struct loader *l, const struct loader_file *file, const struct u
         r = check(o->fd, file->key);
         if (r == 0 && allowance_is_spent(o->source.allowance))
             r = LOADER_REFUSED;
-        r = r != 0 ? r
-                   : tables_load(l->tables, known, page, &l->rows, payer_of(file->user), clock_monotonic());
+        r = r != 0 ? r : tables_load(l->tables, known, page, &l->rows, file->user, clock_monotonic());
         for (int i = 0; i < TRIES && r == TABLES_LATER; i++) {
             wait_for_room();
-            r = tables_load(l->tables, known, page, &l->rows, payer_of(file->user), clock_monotonic());
+            r = tables_load(l->tables, known, page, &l->rows, file->user, clock_monotonic());
         }
     }
     refuse(l, file->key, r);
